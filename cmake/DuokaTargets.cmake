@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# One function a kind of target, so that a layer's CMakeLists.txt is only its list of files.
+
+add_library(duoka_options INTERFACE)
+target_compile_options(duoka_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual
+  -Wimplicit-fallthrough $<$<BOOL:${DUOKA_WERROR}>:-Werror>)
+if(DUOKA_SANITIZE)
+  add_compile_options(-fsanitize=${DUOKA_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${DUOKA_SANITIZE})
+endif()
+
+# The precompiled ATen header, made once and shared by every target that asks for TORCH.
+file(WRITE "${PROJECT_BINARY_DIR}/pch.cpp" "// Only carries the precompiled header.\n")
+add_library(duoka_pch OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/pch.cpp")
+target_link_libraries(duoka_pch PRIVATE Libtorch::cpu duoka_options)
+target_precompile_headers(duoka_pch PRIVATE <ATen/ATen.h>)
+
+# duoka_layer(name [TORCH] SOURCES a.cpp … [PUBLIC targets …] [PRIVATE targets …])
+# The static library duoka_<name>, alias duoka::<name>. TORCH: links libtorch and uses the shared
+# precompiled header.
+function(duoka_layer name)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(duoka_${name} STATIC ${arg_SOURCES})
+  add_library(duoka::${name} ALIAS duoka_${name})
+  set_target_properties(duoka_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(duoka_${name} PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>")
+  target_include_directories(duoka_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(duoka_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE}
+    "$<BUILD_INTERFACE:duoka_options>")
+  if(arg_TORCH)
+    target_link_libraries(duoka_${name} PUBLIC Libtorch::cpu)
+    target_precompile_headers(duoka_${name} REUSE_FROM duoka_pch)
+  endif()
+endfunction()
+
+# duoka_test(file.cpp LABEL unit [TORCH] [TIMEOUT seconds] LINK targets …)
+# One test program a file, named <layer>_<file>, run by CTest with its label and a time-out.
+function(duoka_test file)
+  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT" "LINK" ${ARGN})
+  get_filename_component(layer "${CMAKE_CURRENT_SOURCE_DIR}" NAME)
+  get_filename_component(stem "${file}" NAME_WE)
+  set(target "${layer}_${stem}")
+  add_executable(${target} "${file}")
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest_main duoka_options)
+  if(arg_TORCH)
+    target_link_libraries(${target} PRIVATE Libtorch::cpu)
+    target_precompile_headers(${target} REUSE_FROM duoka_pch)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_test(NAME ${target} COMMAND ${target})
+  # Test data is found through the environment, so that no path of a machine is compiled in and
+  # the precompiled header fits every test.
+  set_tests_properties(${target} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT}
+    ENVIRONMENT "DUOKA_FIXTURES=${PROJECT_SOURCE_DIR}/tests/fixtures;DUOKA_BINARY=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/duoka;DUOKA_ASSETS=${PROJECT_SOURCE_DIR}/.assets")
+endfunction()

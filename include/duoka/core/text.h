@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace duoka {
+
+/// Its arguments, streamed one after another: text("tp = ", tp, " does not divide ", n).
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// "a, b, c".
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+/// Of `candidates` the one nearest to `word` by edit distance, or "" when none is near enough to be a
+/// likely typing mistake (distance over a third of the length).
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// 1536 -> "1.5 KiB".
+std::string bytes_text(int64_t bytes);
+/// 83.0 -> "1:23"; 4000 -> "1:06:40".
+std::string duration_text(double seconds);
+/// 123456 -> "123,456".
+std::string count_text(int64_t count);
+
+}  // namespace duoka

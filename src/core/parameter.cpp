@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/core/parameter.h"
+
+#include <ATen/ops/zeros.h>
+
+#include "duoka/core/error.h"
+
+namespace duoka {
+
+Parameter Parameter::whole(std::string name, at::Tensor value, bool is_trainable) {
+  Parameter parameter;
+  parameter.name = std::move(name);
+  parameter.global_shape = value.sizes().vec();
+  parameter.offset.assign(parameter.global_shape.size(), 0);
+  parameter.is_trainable = is_trainable;
+  parameter.has_weight_decay = value.dim() >= 2;
+  parameter.value = std::move(value);
+  return parameter;
+}
+
+at::ScalarType Parameter::gradient_dtype() const {
+  const auto dtype = value.scalar_type();
+  return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
+}
+
+bool Parameter::is_whole() const { return value.sizes() == at::IntArrayRef(global_shape); }
+
+namespace {
+void prepare(Parameter& parameter) {
+  if (!parameter.is_trainable) throw StateError("gradient for frozen parameter " + parameter.name);
+  if (!parameter.grad.defined())
+    parameter.grad = at::zeros(parameter.value.sizes(),
+                               parameter.value.options().dtype(parameter.gradient_dtype()));
+}
+}  // namespace
+
+void Parameter::accumulate(const at::Tensor& g) {
+  prepare(*this);
+  grad.add_(g);
+}
+
+void Parameter::accumulate_product(const at::Tensor& a, const at::Tensor& b) {
+  prepare(*this);
+  if (a.scalar_type() == grad.scalar_type() && b.scalar_type() == grad.scalar_type())
+    grad.addmm_(a.t(), b);
+  else
+    grad.add_(a.t().mm(b));  // half-precision operands: the product is rounded once, the sum stays in f32
+}
+
+}  // namespace duoka
