@@ -4,7 +4,10 @@
 add_library(duoka_options INTERFACE)
 target_compile_options(duoka_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual
-  -Wimplicit-fallthrough $<$<BOOL:${DUOKA_WERROR}>:-Werror>)
+  -Wimplicit-fallthrough
+  # GCC 12 reports these two falsely on std::string's concatenation (GCC bug 105651).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+  $<$<BOOL:${DUOKA_WERROR}>:-Werror>)
 if(DUOKA_SANITIZE)
   add_compile_options(-fsanitize=${DUOKA_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${DUOKA_SANITIZE})

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/core/log.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "duoka/core/text.h"
 
@@ -72,7 +72,11 @@ int Log::columns() const {
 }
 
 Progress::Progress(const Log& log, std::string what, int64_t total, std::string unit)
-    : log_(log), what_(std::move(what)), unit_(std::move(unit)), total_(total), start_(Clock::now()),
+    : log_(log),
+      what_(std::move(what)),
+      unit_(std::move(unit)),
+      total_(total),
+      start_(Clock::now()),
       next_(start_ + std::chrono::seconds(1)) {}
 
 Progress::~Progress() {
@@ -101,13 +105,15 @@ std::string Progress::amount(int64_t count) const {
 }
 
 std::string Progress::line(bool with_bar) const {
-  const double share = total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 0;
+  const double share =
+      total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 0;
   std::string out = text(what_, ": ", static_cast<int>(share * 100), "% ");
   const std::string tail = text(amount(done_), " of ", amount(total_));
   const int room = log_.columns() - static_cast<int>(out.size() + tail.size()) - 4;
   if (with_bar && room >= 10) {
     const auto full = static_cast<size_t>(share * std::min(room, 40));
-    out += "[" + std::string(full, '#') + std::string(static_cast<size_t>(std::min(room, 40)) - full, '.') + "] ";
+    out += "[" + std::string(full, '#') + std::string(static_cast<size_t>(std::min(room, 40)) - full, '.') +
+           "] ";
   }
   return out + tail;
 }

@@ -29,8 +29,8 @@ namespace {
 void prepare(Parameter& parameter) {
   if (!parameter.is_trainable) throw StateError("gradient for frozen parameter " + parameter.name);
   if (!parameter.grad.defined())
-    parameter.grad = at::zeros(parameter.value.sizes(),
-                               parameter.value.options().dtype(parameter.gradient_dtype()));
+    parameter.grad =
+        at::zeros(parameter.value.sizes(), parameter.value.options().dtype(parameter.gradient_dtype()));
 }
 }  // namespace
 

@@ -56,8 +56,10 @@ Stream make_stream(std::span<const RowView> rows, at::Device device) {
   std::copy(trained.begin(), trained.end(), stream.trained.mutable_data_ptr<int64_t>());
   stream.segments = at::empty({stream.num_segments() + 1}, at::kInt);
   std::transform(stream.segment_offsets.begin(), stream.segment_offsets.end(),
-                 stream.segments.mutable_data_ptr<int32_t>(), [](int64_t o) { return static_cast<int32_t>(o); });
-  for (at::Tensor* tensor : {&stream.ids, &stream.targets, &stream.positions, &stream.trained, &stream.segments})
+                 stream.segments.mutable_data_ptr<int32_t>(),
+                 [](int64_t o) { return static_cast<int32_t>(o); });
+  for (at::Tensor* tensor :
+       {&stream.ids, &stream.targets, &stream.positions, &stream.trained, &stream.segments})
     *tensor = tensor->to(device);
   return stream;
 }

@@ -71,7 +71,8 @@ std::string duration_text(double seconds) {
     std::snprintf(buffer, sizeof buffer, "%d:%02d:%02d", static_cast<int>(whole / 3600),
                   static_cast<int>(whole / 60 % 60), static_cast<int>(whole % 60));
   else
-    std::snprintf(buffer, sizeof buffer, "%d:%02d", static_cast<int>(whole / 60), static_cast<int>(whole % 60));
+    std::snprintf(buffer, sizeof buffer, "%d:%02d", static_cast<int>(whole / 60),
+                  static_cast<int>(whole % 60));
   return buffer;
 }
 
