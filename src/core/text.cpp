@@ -77,10 +77,13 @@ std::string duration_text(double seconds) {
 }
 
 std::string count_text(int64_t count) {
-  std::string digits = std::to_string(count < 0 ? -count : count);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return count < 0 ? "-" + digits : digits;
+  const std::string digits = std::to_string(count < 0 ? -count : count);
+  std::string out = count < 0 ? "-" : "";
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
 }
 
 }  // namespace duoka
