@@ -155,12 +155,11 @@ OptionTable<Target>& OptionTable<Target>::check_number(std::string range,
   Option<Target>& option = last();
   option.range = range;
   option.set = [inner = option.set, range, accepts](Target& t, const OptionValue& v) {
-    if (!v.is_null) {
-      const double found = option_parse::number(detail::single(v));
-      if (!accepts(found))
-        throw ConfigError(duoka::text("found ", v.items.front(), "; wanted a number ", range));
-    }
-    inner(t, v);
+    Target trial = t;
+    inner(trial, v);  // first the type, then the range
+    if (!v.is_null && !accepts(option_parse::number(v.items.front())))
+      throw ConfigError(duoka::text("found ", v.items.front(), "; wanted a number ", range));
+    t = std::move(trial);
   };
   return *this;
 }
