@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "duoka/parallel/slot.h"
+#include "duoka/train/trainer_state.h"
+
+namespace duoka::comm {
+class Group;
+}
+
+namespace duoka::train {
+
+using parallel::Slot;
+
+/// Everything but tensors that a run needs to go on as if it had not stopped. Same on every rank.
+struct RunState {
+  int64_t step = 0;              ///< Updates made.
+  int64_t epoch = 0;             ///< Data position: epoch under way, from 0,
+  int64_t updates_in_epoch = 0;  ///< and updates of it already made.
+  int64_t tokens_seen = 0;
+  uint64_t seed = 0;      ///< All randomness is a function of seed and position.
+  std::string optimizer;  ///< "adamw" …; a checkpoint of another is refused by its state names.
+  std::map<std::string, double> schedule_state;  ///< Schedule::state().
+  /// Settings that decide how the run goes on (learning_rate, batch, data, …), as text; see differences().
+  std::map<std::string, std::string> settings;
+  TrainerState trainer;
+};
+
+struct SaveOptions {
+  /// Checkpoints to keep, this one included; 0 keeps all. As in Hugging Face, a kept best counts, but the
+  /// newest is always kept too.
+  int64_t save_total_limit = 0;
+  bool keep_best = false;  ///< Do not remove trainer.best_model_checkpoint (load_best_model_at_end).
+  /// Called on rank 0 with the unfinished folder, to add files (adapter, tokenizer). May throw.
+  std::function<void(const std::filesystem::path& folder)> write_more;
+};
+
+/// Writes output_dir/checkpoint-<step>, whole or not at all; then removes older ones beyond the limit.
+/// Collective over `group`. Each rank writes its primary slots into one safetensors file; rank 0 adds the
+/// JSON files and a manifest of checksums and gives the folder its name after all are done. output_dir is
+/// the same folder on all ranks that hold primary slots. Returns the folder.
+/// When any rank fails, all throw (the culprit its own error, the others SystemError naming its rank), and
+/// the folders that were there before are untouched. Form: docs/checkpoint.md.
+std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, std::span<const Slot> slots,
+                                      const RunState& state, const comm::Group& group,
+                                      const SaveOptions& options = {});
+
+/// Fills masters and states of `slots` from `folder`, whatever the number of ranks and the layout it was
+/// written at; the caller then publishes. Collective over `group`; reads only what the slots need; rank 0
+/// checks the checksums of all files first.
+/// Throws FormatError when a file is missing or changed, a tensor is not covered whole, has another shape,
+/// or the checkpoint holds parameters or states that `slots` do not know.
+RunState load_checkpoint(const std::filesystem::path& folder, std::span<Slot> slots,
+                         const comm::Group& group);
+
+/// The complete checkpoint with the highest step, ignoring unfinished and damaged folders (no manifest, a
+/// file missing or of another size). Empty when there is none.
+std::optional<std::filesystem::path> find_last_checkpoint(const std::filesystem::path& output_dir);
+
+/// Settings that differ between the checkpoint and now: "learning_rate: 0.01 in the checkpoint, 0.02 now".
+/// The settings of now win; the caller tells the user.
+std::vector<std::string> differences(const std::map<std::string, std::string>& saved,
+                                     const std::map<std::string, std::string>& now);
+
+/// Bytes the tensors of one checkpoint take on disk, all primary slots of this rank.
+int64_t checkpoint_bytes(std::span<const Slot> slots);
+
+/// Makes `output_dir` and proves that a file can be written there; call before the first step.
+/// Throws SystemError with path and reason. Returns a warning when `bytes` are more than the free space, else
+/// "".
+std::string check_output_dir(const std::filesystem::path& output_dir, int64_t bytes);
+
+}  // namespace duoka::train
