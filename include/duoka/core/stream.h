@@ -29,6 +29,7 @@ struct Stream {
   std::vector<uint64_t> segment_keys;
   int64_t num_trained = 0;  ///< Host copy of trained.numel().
   int64_t max_segment = 0;  ///< Longest segment, in tokens.
+  bool is_training = true;  ///< False for evaluation: nothing is dropped.
 
   int64_t num_tokens() const { return segment_offsets.empty() ? 0 : segment_offsets.back(); }
   int64_t num_segments() const { return static_cast<int64_t>(segment_offsets.size()) - 1; }

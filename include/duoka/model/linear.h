@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "duoka/core/layer.h"
+#include "duoka/model/adapter.h"
+#include "duoka/model/parameter_source.h"
+
+namespace duoka::model {
+
+/// y = x W^T (+ b) (+ adapter). x [N, I], W [O, I], b [O], y [N, O]; one dtype for all.
+/// Movable until someone holds pointers to its parameters.
+class Linear final : public Layer {
+ public:
+  explicit Linear(Parameter weight, std::optional<Parameter> bias = {});
+  /// Takes "<module>.weight" [num_out, num_in], and "<module>.bias" [num_out] if `has_bias`, from `source`.
+  Linear(const ParameterSource& source, const std::string& module, int64_t num_out, int64_t num_in,
+         bool has_bias = false);
+
+  /// Weight, bias, then the adapter's.
+  std::vector<Parameter*> parameters() override;
+  /// Keeps x (the handle, no copy) only if needs_input().
+  at::Tensor forward(const at::Tensor& x, const Stream& stream, Saved& saved) override;
+  at::Tensor backward(const at::Tensor& dy, const Stream& stream, Saved& saved) override;
+
+  /// forward() that leaves keeping x to the caller, who hands it to backward_into() again: for an input
+  /// that is cheaper to compute twice than to keep, or that two layers share.
+  at::Tensor project(const at::Tensor& x, const Stream& stream, Saved& saved);
+  /// backward() of project(): dx += dy W (+ adapter), or dx = where `dx` is undefined. Adds into the
+  /// trainable parameters' gradients. x may be undefined when needs_input() is false.
+  void backward_into(const at::Tensor& dy, const at::Tensor& x, const Stream& stream, Saved& saved,
+                     at::Tensor& dx);
+  /// Whether backward reads x: the weight is trainable, or the adapter says so. Must not change between a
+  /// forward and its backward.
+  bool needs_input() const;
+
+  /// Adds an adapter. Throws StateError when there is one already.
+  void attach(std::unique_ptr<Adapter> adapter);
+  /// Takes it away again (after a merge); null when there was none.
+  std::unique_ptr<Adapter> detach();
+  Adapter* adapter() const { return adapter_.get(); }
+
+  /// Name of the module: the weight's name without ".weight".
+  std::string module() const;
+  Parameter& weight() { return weight_; }
+  const Parameter& weight() const { return weight_; }
+  Parameter* bias() { return bias_ ? &*bias_ : nullptr; }
+  int64_t num_in() const { return weight_.global_shape[1]; }
+  int64_t num_out() const { return weight_.global_shape[0]; }
+
+ private:
+  Parameter weight_;
+  std::optional<Parameter> bias_;
+  std::unique_ptr<Adapter> adapter_;
+};
+
+}  // namespace duoka::model

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "duoka/core/layer.h"
+#include "duoka/model/linear.h"
+#include "duoka/model/parameter_source.h"
+
+namespace duoka::model {
+
+enum class Activation { silu, gelu_tanh };
+
+/// The activation a config's `hidden_act` names: "silu" (or "swish"), "gelu_pytorch_tanh" (or "gelu_new").
+/// Throws FormatError naming the ones there are.
+Activation activation(const std::string& hidden_act);
+
+struct MlpConfig {
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  Activation activation = Activation::silu;
+  bool has_bias = false;
+};
+
+/// Gated feed-forward: down(act(gate(x)) * up(x)). x [N, D] -> [N, D], F = intermediate size.
+/// Names: "<prefix>.gate_proj.weight", "<prefix>.up_proj.weight", "<prefix>.down_proj.weight".
+/// Source: Shazeer, "GLU variants improve transformer", arXiv:2002.05202, eq. 6.
+class Mlp final : public Layer {
+ public:
+  Mlp(const ParameterSource& source, const std::string& prefix, const MlpConfig& config);
+
+  std::vector<Parameter*> parameters() override;
+  /// Keeps gate and up, [N, F] each; the product is made again in backward where down_proj needs it.
+  at::Tensor forward(const at::Tensor& x, const Stream& stream, Saved& saved) override;
+  at::Tensor backward(const at::Tensor& dy, const Stream& stream, Saved& saved) override;
+
+  /// gate_proj, up_proj, down_proj.
+  std::vector<Linear*> linears() { return {&gate_proj_, &up_proj_, &down_proj_}; }
+
+ private:
+  Activation activation_;
+  Linear gate_proj_, up_proj_, down_proj_;
+};
+
+}  // namespace duoka::model
