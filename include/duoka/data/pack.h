@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace duoka::data {
+
+/// What planning needs to know of a row.
+struct RowLength {
+  int32_t num_tokens = 0;   ///< At least 1.
+  int32_t num_trained = 0;  ///< Tokens the loss is summed over.
+};
+
+struct PackOptions {
+  /// true: rows are packed into streams of at most `tokens_per_stream`. false: `rows_per_stream` rows a
+  /// stream, in the sampler's order.
+  bool is_packing = false;
+  int64_t tokens_per_stream = 0;
+  int64_t rows_per_stream = 1;
+  /// Micro-streams in one update, over all ranks: gradient_accumulation_steps x ranks. The only way in
+  /// which the number of ranks enters a plan.
+  int64_t streams_per_update = 1;
+  uint64_t seed = 0;
+  bool is_shuffled = true;
+};
+
+/// All streams of one epoch, in their global order, grouped into updates of `streams_per_update`
+/// consecutive streams; the last update may have fewer. Each row occurs exactly once: an epoch that does
+/// not divide evenly is not filled up with repeated rows.
+///
+/// Rank r of R takes streams r, r + R, r + 2R, … of each update; a rank may have none in the last one.
+class EpochPlan {
+ public:
+  int64_t num_rows() const { return static_cast<int64_t>(rows_.size()); }
+  int64_t num_streams() const { return static_cast<int64_t>(starts_.size()) - 1; }
+  int64_t num_updates() const { return static_cast<int64_t>(trained_.size()); }
+  int64_t num_tokens() const { return num_tokens_; }
+  /// Rows of stream `index` of the epoch, in the order in which they are laid end to end.
+  std::span<const int64_t> stream(int64_t index) const;
+  /// Streams [first, last) of update `index`.
+  struct Range {
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+  Range update(int64_t index) const;
+  /// Trained tokens of update `index`, over all ranks.
+  int64_t num_trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
+  /// Streams of update `index` that `rank` of `num_ranks` takes. All ranks run
+  /// ceil(streams / num_ranks) micro-steps; where this has fewer entries, the rest are empty streams.
+  std::vector<int64_t> streams_of_rank(int64_t index, int64_t rank, int64_t num_ranks) const;
+  /// Tokens over room, 0 to 1, when each stream has room for `tokens_per_stream`.
+  double fill(int64_t tokens_per_stream) const;
+
+ private:
+  friend EpochPlan plan_epoch(std::span<const RowLength> lengths, const PackOptions& options, int64_t epoch);
+
+  int64_t streams_per_update_ = 1;
+  int64_t num_tokens_ = 0;
+  std::vector<int64_t> rows_;    ///< Rows of all streams, one stream after another.
+  std::vector<int64_t> starts_;  ///< Where each stream begins in rows_, then its size.
+  std::vector<int64_t> trained_;
+};
+
+/// Plans an epoch: a pure function of its arguments, so that every rank holds the same plan without
+/// talking. Rows are those of `lengths`, by index.
+///
+/// Packing shuffles the rows, then lays windows of them (at least 4096 rows and 64 streams' worth of
+/// tokens) out by best-fit decreasing, and shuffles the streams of each window: rows meet new neighbours in
+/// every epoch. Without shuffling the windows and streams keep the file's order as far as packing can.
+/// Holds about 8 bytes a row; takes about 0.2 us a row.
+/// Throws StateError when an option is not positive where it must be, or a row is longer than a stream.
+EpochPlan plan_epoch(std::span<const RowLength> lengths, const PackOptions& options, int64_t epoch);
+
+}  // namespace duoka::data

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "duoka/core/files.h"
+
+namespace duoka::data {
+
+/// How a data file separates its rows. Told from the content, never from the file's name.
+enum class FileLayout {
+  json_lines,  ///< A JSON value a line.
+  json_array,  ///< One array whose elements are the rows, over any number of lines.
+  plain_text,  ///< Anything else that is text: each line that is not blank is a row.
+};
+
+/// "JSON lines", "JSON array", "plain text".
+std::string_view layout_name(FileLayout layout);
+
+/// A fault of the file that belongs to no row: an array that is never closed, an empty element.
+struct FileDefect {
+  int64_t line = 0;
+  std::string reason;
+};
+
+/// A data file cut into rows, without parsing them. The file is mapped: memory held is 8 bytes a row.
+///
+/// A byte order mark and CRLF line ends are not part of any row; blank lines are not rows but count as
+/// lines. A row may still be bad JSON: that is for whoever parses it to say. Immutable after construction
+/// and safe to read from many threads.
+class RowFile {
+ public:
+  /// Maps and scans the file at about memory speed.
+  /// Throws SystemError when it cannot be read; DataError when it has no rows, or is a known kind that is
+  /// not text (Parquet, Arrow, gzip, zip, UTF-16), by name.
+  explicit RowFile(std::string path);
+
+  const std::string& path() const { return path_; }
+  FileLayout layout() const { return layout_; }
+  int64_t num_rows() const { return static_cast<int64_t>(starts_.size()) - 1; }
+  /// Text of row `index`, without surrounding white space (JSON) or line end (plain text). Valid as long
+  /// as this object lives.
+  std::string_view row(int64_t index) const;
+  /// Line on which row `index` begins, from 1. Costs a scan of at most 256 rows.
+  int64_t line(int64_t index) const;
+  /// "path:line", for messages.
+  std::string where(int64_t index) const;
+  const std::vector<FileDefect>& defects() const { return defects_; }
+  /// The whole file, for hashing.
+  std::string_view bytes() const;
+
+ private:
+  void scan_lines(bool is_plain);
+  void scan_array();
+  void add_row(size_t start, int64_t line);
+
+  std::string path_;
+  MappedFile file_;
+  FileLayout layout_ = FileLayout::json_lines;
+  std::vector<uint64_t> starts_;       ///< Offset of each row, then the end of the last one.
+  std::vector<int64_t> marked_lines_;  ///< Line of every 256th row.
+  std::vector<FileDefect> defects_;
+};
+
+}  // namespace duoka::data
