@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "duoka/core/layer.h"
+#include "duoka/core/log.h"
+#include "duoka/model/block.h"
+#include "duoka/model/config.h"
+#include "duoka/model/embedding.h"
+#include "duoka/model/head.h"
+#include "duoka/model/parameter_source.h"
+
+namespace duoka::model {
+
+struct LoadOptions {
+  at::ScalarType dtype = at::kFloat;  ///< What the layers compute in: f32, f64, bf16 or f16.
+  at::Device device = at::kCPU;
+  Log log;  ///< Progress and the config's warnings.
+};
+
+/// A whole decoder: the chain an engine walks, and its parts by name. N tokens, D hidden size, V vocabulary.
+/// Not thread-safe. Pointers to parameters and modules are valid as long as it lives (moving it is fine).
+class Decoder final {
+ public:
+  /// Builds the chain. `source` is asked for every tensor of tensors_of(config), once each; what it returns
+  /// decides dtype, device and what is trainable.
+  Decoder(ModelConfig config, const ParameterSource& source);
+  /// A Hugging Face folder or a .gguf file; nothing is trainable yet. Memory: the model and one tensor.
+  /// Throws FormatError when a tensor is missing, of another shape, or not known.
+  static Decoder load(const std::filesystem::path& path, const LoadOptions& options = {});
+  /// Random weights (see random_weights()).
+  static Decoder random(const ModelConfig& config, uint64_t seed, const LoadOptions& options = {});
+
+  const ModelConfig& config() const { return config_; }
+  Chain& chain() { return chain_; }
+  at::Device device() const;
+  at::ScalarType dtype() const;
+
+  Embedding& embedding() { return *embedding_; }
+  Head& head() { return *head_; }
+  int64_t num_blocks() const { return static_cast<int64_t>(blocks_.size()); }
+  Block& block(int64_t index) { return *blocks_.at(static_cast<size_t>(index)); }
+
+  /// The linear modules of the blocks, in the order of linear_modules().
+  std::vector<Linear*> linears();
+  /// One of them by name. Throws StateError when there is none.
+  Linear& linear(const std::string& module);
+  /// A base parameter (not an adapter's) by name; null when there is none. A tied head's is the embedding's.
+  Parameter* find(const std::string& name);
+  /// All parameters in chain order, adapters' included, each once.
+  std::vector<Parameter*> parameters() const { return chain_.parameters(); }
+  /// Sets is_trainable of every base parameter; adapters are left as they are.
+  void set_trainable(const std::function<bool(const std::string& name)>& is_trainable);
+
+  /// Logits of `rows` (indices into the stream's tokens, i64; undefined: all) -> [n, V] in the dtype of the
+  /// weights. For evaluation: adapters take part, nothing is kept, no dropout unless the stream is training.
+  at::Tensor logits(const Stream& stream, const at::Tensor& rows = {});
+  /// Sum of the loss over the stream's trained tokens.
+  double loss_sum(const Stream& stream);
+
+  /// Keys and values of one sequence, a block each.
+  using Cache = std::vector<KvCache>;
+  /// An empty cache.
+  Cache make_cache() const { return Cache(blocks_.size()); }
+  /// Feeds the next ids of the sequence and returns the logits [V] that follow the last of them.
+  at::Tensor logits_cached(const at::Tensor& ids, Cache& cache);
+
+ private:
+  at::Tensor activations(const Stream& stream);
+
+  ModelConfig config_;
+  Chain chain_;
+  Embedding* embedding_ = nullptr;  // all three owned by chain_
+  std::vector<Block*> blocks_;
+  Head* head_ = nullptr;
+  std::unordered_map<std::string, Parameter*> base_;
+};
+
+}  // namespace duoka::model

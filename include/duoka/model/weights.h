@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "duoka/core/log.h"
+#include "duoka/model/config.h"
+#include "duoka/model/parameter_source.h"
+
+namespace duoka::model {
+
+/// Where a model's tensors come from, by their Hugging Face names. Not thread-safe.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  /// Path of the folder or file, for messages.
+  virtual std::string path() const = 0;
+  /// Every tensor there is, Hugging Face's name, sorted.
+  virtual std::vector<std::string> names() const = 0;
+  virtual bool has(const std::string& name) const = 0;
+  virtual std::vector<int64_t> shape(const std::string& name) const = 0;
+  /// Of what read() returns.
+  virtual at::ScalarType dtype(const std::string& name) const = 0;
+  /// Whether read() decodes blocks of a quantisation.
+  virtual bool is_quantized(const std::string&) const { return false; }
+  /// The whole tensor on the CPU, its own memory, in the dtype stored (f32 where the store is quantised).
+  /// Throws FormatError naming file and tensor when it is not there or of a dtype no weights have.
+  virtual at::Tensor read(const std::string& name) const = 0;
+};
+
+/// Tensors of a Hugging Face folder (one or several safetensors), or of a GGUF file: its names are mapped
+/// to Hugging Face's, quantised blocks become f32 (in parallel), and the row order of llama's q and k is
+/// undone. Throws FormatError when the files are damaged.
+std::unique_ptr<WeightSource> open_weights(const std::string& path, const ModelConfig& config);
+
+/// Random weights of `config` for tests and for training from nothing: matrices N(0, initializer_range),
+/// norms 1, biases 0. A tensor's numbers depend on `seed` and its name only.
+std::unique_ptr<WeightSource> random_weights(const ModelConfig& config, uint64_t seed);
+
+/// The torch name of a file's dtype. Throws FormatError for one that weights cannot have (integers, f8).
+at::ScalarType scalar_type(io::DType dtype, const std::string& where);
+/// The reverse, for f64, f32, f16 and bf16; StateError for others.
+io::DType file_dtype(at::ScalarType dtype);
+
+/// Hands out the tensors of a source once, checked and converted, and knows what was left over.
+/// Memory while loading: what was handed out, and one tensor.
+class Weights {
+ public:
+  /// `dtype` and `device` of what take() returns. Loading for more than a second shows progress on `log`.
+  Weights(const WeightSource& source, at::ScalarType dtype, at::Device device, const Log& log = Log());
+  ~Weights();
+
+  bool has(const std::string& name) const { return source_.has(name); }
+  /// The whole tensor; owns its memory. Throws FormatError with file, tensor, wanted and found when it is
+  /// missing or has another shape: nothing is ever made up.
+  at::Tensor take(const std::string& name, const std::vector<int64_t>& shape);
+  /// Only [first, first + count) of dim `dim`. Throws StateError when the slice is not in `shape`.
+  at::Tensor take_slice(const std::string& name, const std::vector<int64_t>& shape, int64_t dim,
+                        int64_t first, int64_t count);
+  /// Leaves a tensor out on purpose (a stale head of a tied model).
+  void skip(const std::string& name) { taken_.insert(name); }
+  /// take() of whole tensors as a layer's constructor wants it; nothing is trainable. Refers to this object.
+  ParameterSource parameters();
+  /// Call when the model is built. Throws FormatError naming tensors that nobody took: a model is never
+  /// half understood. Buffers that old exports carry (rotary_emb.inv_freq, attn.masked_bias) pass.
+  void finish() const;
+
+ private:
+  at::Tensor read_checked(const std::string& name, const std::vector<int64_t>& shape);
+
+  const WeightSource& source_;
+  at::ScalarType dtype_;
+  at::Device device_;
+  std::set<std::string> taken_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace duoka::model

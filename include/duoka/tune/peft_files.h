@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "duoka/core/log.h"
+#include "duoka/model/decoder.h"
+#include "duoka/tune/lora.h"
+#include "duoka/tune/selection.h"
+
+namespace duoka::tune {
+
+/// Puts a LoraAdapter on every selected module of `decoder` and marks what trains: the adapters, and the
+/// parameters of whole modules. With FinetuningType::full no adapter, only the marks.
+/// Throws StateError when a module carries an adapter already, ConfigError as LoraAdapter does.
+void apply_selection(model::Decoder& decoder, const Selection& selection, const LoraConfig& lora,
+                     uint64_t seed);
+
+/// What an adapter_config.json says of a LoRA adapter, in peft's words.
+struct PeftConfig {
+  std::string base_model;  ///< base_model_name_or_path; may be empty.
+  LoraConfig lora;
+  std::map<std::string, int64_t> rank_pattern;  ///< Modules (peft's suffixes) of another rank.
+  std::map<std::string, double> alpha_pattern;
+  std::vector<std::string> target_modules;
+  std::string target_regex;  ///< Instead of target_modules.
+  std::vector<std::string> modules_to_save;
+  std::vector<int64_t> layers_to_transform;
+};
+
+/// An adapter as its folder holds it.
+struct PeftAdapter {
+  struct Module {
+    std::string name;  ///< "model.layers.0.self_attn.q_proj"
+    at::Tensor a, b;   ///< [r, I], [O, r]: CPU, in the dtype stored.
+    double scale = 1;  ///< alpha / r, or alpha / sqrt(r)
+  };
+  PeftConfig config;
+  std::vector<Module> modules;                      ///< In the order of the base's linear modules.
+  std::map<std::string, at::Tensor> saved_weights;  ///< Whole tensors by the base's names.
+};
+
+/// Reads adapter_config.json and adapter_model.safetensors. Throws FormatError with file and reason when one
+/// is missing, it is another kind of adapter or a variant that changes the arithmetic (DoRA, trained biases,
+/// patterns nobody here knows), a tensor has no place in a model of `config` or lacks its partner, shapes do
+/// not fit (with both sizes: a vocabulary that was grown), or the file has fewer modules than the config
+/// asks.
+PeftAdapter read_peft_adapter(const std::filesystem::path& folder, const model::ModelConfig& config);
+
+/// Attaches the adapter to `decoder`, and puts the saved weights in place of the base's.
+/// `is_trainable`: to train it on; its dropout is keyed by `seed`.
+void apply_adapter(model::Decoder& decoder, const PeftAdapter& adapter, bool is_trainable, uint64_t seed = 0);
+
+/// Writes adapter_config.json and adapter_model.safetensors as peft 0.21 does: tensor names, all keys,
+/// f32 or the dtype trained in, modules to save whole. The folder exists; files there are replaced
+/// atomically. `base_model`: what base_model_name_or_path says.
+void write_peft_adapter(const std::filesystem::path& folder, model::Decoder& decoder,
+                        const Selection& selection, const LoraConfig& lora, const std::string& base_model);
+
+}  // namespace duoka::tune
