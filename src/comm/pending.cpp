@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iomanip>
+#include <sstream>
+#include <utility>
+
+#include "comm/work.h"
+#include "duoka/core/error.h"
+
+namespace duoka::comm {
+
+namespace {
+
+/// The first line of a transport's message, without the place in its sources that it starts with
+/// ("[…/pair.cc:551] Connection closed by peer").
+std::string first_line(const char* what) {
+  std::string line(what);
+  line = line.substr(0, line.find('\n'));
+  if (const auto end = line.find("] "); !line.empty() && line.front() == '[' && end != std::string::npos)
+    line.erase(0, end + 2);
+  return line;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+void throw_failed(Operation operation, const std::string& axis, int rank, int size, double seconds,
+                  const std::string& reason) {
+  std::ostringstream message;
+  message << operation_name(operation) << " over axis '" << axis << "' failed on rank " << rank << " of "
+          << size << " after " << std::fixed << std::setprecision(1) << seconds << " s: " << reason
+          << " (another rank has failed or is stuck; its own message tells why)";
+  throw CommError(message.str());
+}
+
+Work::Work(std::unique_ptr<Transfer> transfer, Operation operation, const Group& group)
+    : transfer_(std::move(transfer)),
+      operation_(operation),
+      axis_(group.axis()),
+      rank_(group.rank()),
+      size_(group.size()),
+      start_(std::chrono::steady_clock::now()) {}
+
+void Work::wait() {
+  try {
+    transfer_->wait();
+  } catch (const c10::Error& error) {
+    throw_failed(operation_, axis_, rank_, size_, seconds_since(start_),
+                 first_line(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    throw_failed(operation_, axis_, rank_, size_, seconds_since(start_), first_line(error.what()));
+  }
+}
+
+Pending::Pending() = default;
+Pending::Pending(Pending&&) noexcept = default;
+Pending& Pending::operator=(Pending&&) noexcept = default;
+Pending::~Pending() = default;
+Pending::Pending(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+
+void Pending::wait() {
+  // Taken out first: a second wait() has nothing to wait for, also after an error.
+  if (const auto work = std::move(work_)) work->wait();
+}
+
+}  // namespace duoka::comm
