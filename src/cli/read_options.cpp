@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/cli/read_options.h"
+
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/io/yaml.h"
+
+namespace duoka::cli {
+
+OptionWords OptionWords::parse(const std::vector<std::string>& words) {
+  OptionWords parsed;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    if (i == 0 && equals == std::string::npos) {
+      parsed.config = words[i];
+    } else if (equals == std::string::npos || equals == 0) {
+      throw ConfigError(text("command line: found '", words[i], "'; wanted key=value",
+                             words[i].starts_with("-") ? " (options have no dashes)" : ""));
+    } else {
+      parsed.overrides.push_back(words[i]);
+    }
+  }
+  return parsed;
+}
+
+namespace detail {
+
+namespace {
+
+using Kind = io::YamlValue::Kind;
+
+/// "a, b" -> {"a", "b"}: LLaMA-Factory writes lists as one text.
+std::vector<std::string> split_list(std::string_view list) {
+  std::vector<std::string> items;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    std::string_view item = list.substr(0, comma);
+    while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
+    while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
+    if (!item.empty()) items.emplace_back(item);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return items;
+}
+
+void set(const std::string& key, const io::YamlValue& value, const std::string& place,
+         const OptionSink& sink) {
+  if (value.kind == Kind::map) {
+    for (const auto& entry : value.entries) set(text(key, ".", entry.key), entry.value, place, sink);
+    return;
+  }
+  OptionValue option;
+  option.is_null = value.kind == Kind::null;
+  option.is_list = value.kind == Kind::list;
+  for (const auto& item : value.items) {
+    if (item.kind != Kind::scalar)
+      throw ConfigError(text(place, ": ", key, ": found a nested value in a list; wanted text or a number"));
+    option.items.push_back(item.text);
+  }
+  if (value.kind == Kind::scalar) {
+    option.is_list = sink.is_list(key);
+    option.items = option.is_list ? split_list(value.text) : std::vector<std::string>{value.text};
+  }
+  sink.set(key, option, {place});
+}
+
+}  // namespace
+
+void read_options(const OptionWords& words, const OptionSink& sink) {
+  if (words.config) {
+    const io::YamlDocument document = io::parse_yaml_file(*words.config);
+    for (const auto& entry : document.entries)
+      set(entry.key, entry.value, text(document.origin, ":", entry.line), sink);
+  }
+  for (const std::string& word : words.overrides) {
+    const size_t equals = word.find('=');
+    set(word.substr(0, equals), io::parse_yaml_value(word.substr(equals + 1), "command line: " + word),
+        "command line", sink);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace duoka::cli
