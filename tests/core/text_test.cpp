@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/core/text.h"
+
+#include <gtest/gtest.h>
+
+namespace duoka {
+namespace {
+
+TEST(Text, StreamsItsParts) { EXPECT_EQ(text("tp = ", 8, " of ", 2.5, '!'), "tp = 8 of 2.5!"); }
+
+TEST(Join, PutsSeparatorsBetween) {
+  EXPECT_EQ(join({}), "");
+  EXPECT_EQ(join({"a"}), "a");
+  EXPECT_EQ(join({"a", "b", "c"}, " or "), "a or b or c");
+}
+
+TEST(Nearest, FindsTypingMistakesAndNothingElse) {
+  const std::vector<std::string> keys{"lora_rank", "lora_alpha", "num_train_epochs", "bf16"};
+  EXPECT_EQ(nearest("lora_ranl", keys), "lora_rank");
+  EXPECT_EQ(nearest("num-epochs", keys), "");  // too far to be sure
+  EXPECT_EQ(nearest("num-train-epochs", keys), "num_train_epochs");
+  EXPECT_EQ(nearest("fb16", keys), "bf16");  // neighbours swapped count once
+  EXPECT_EQ(nearest("temperature", keys), "");
+  EXPECT_EQ(nearest("x", {}), "");
+}
+
+TEST(BytesText, ChoosesItsUnit) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1023), "1023 B");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(int64_t{3} << 40), "3.0 TiB");
+  EXPECT_EQ(bytes_text(-2048), "-2.0 KiB");
+}
+
+TEST(DurationText, RoundsToSeconds) {
+  EXPECT_EQ(duration_text(0.4), "0:00");
+  EXPECT_EQ(duration_text(83.0), "1:23");
+  EXPECT_EQ(duration_text(59.6), "1:00");
+  EXPECT_EQ(duration_text(4000), "1:06:40");
+  EXPECT_EQ(duration_text(-5), "0:00");
+}
+
+TEST(CountText, GroupsThousands) {
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(123456), "123,456");
+  EXPECT_EQ(count_text(-1234567), "-1,234,567");
+}
+
+}  // namespace
+}  // namespace duoka
