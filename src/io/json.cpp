@@ -89,7 +89,8 @@ class Builder {
   /// Of "[json.exception.parse_error.101] parse error at line 1, column 2: why; last read: 'x'; expected y"
   /// what we do not say better: what was read last can be long, or no UTF-8.
   static std::string reason(std::string_view what) {
-    if (const size_t colon = what.find(": "); colon != std::string_view::npos) what.remove_prefix(colon + 2);
+    what.remove_prefix(std::min(what.size(), what.find("] ") + 2));
+    if (what.starts_with("parse error at")) what.remove_prefix(what.find(": ") + 2);
     const size_t read = what.find("; last read: "), expected = what.rfind("; expected ");
     std::string why(what.substr(0, std::min(read, what.size())));
     if (read != std::string_view::npos && expected != std::string_view::npos && expected > read)
