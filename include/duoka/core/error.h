@@ -84,6 +84,7 @@ decltype(auto) within(std::string_view doing, Body&& body) {
     return std::forward<Body>(body)();
   } catch (const Error& error) {
     error.rethrow_with("while " + std::string(doing) + ": ");
+    throw;  // not reached; GCC 12 does not trust [[noreturn]] on a virtual function
   } catch (const std::exception& error) {
     throw StateError("while " + std::string(doing) + ": " + error.what());
   }
