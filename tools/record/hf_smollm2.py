@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes .assets/hf-smollm2 (config.json, model.safetensors in f32) from the SmolLM2 GGUF file, with transformers.
 
-The tokenizer's files are written too unless they are there already. Usage: hf_smollm2.py [ASSETS]
+The tokenizer's files are written too unless they are there already. Usage: python -P hf_smollm2.py [ASSETS]
 """
 
 import os

@@ -3,7 +3,7 @@
 
 Writes tests/fixtures/models/golden-*/ (weights in bf16, so that f32 and the file hold the same numbers) and
 tests/fixtures/golden/tiny_models.json. A case is a model folder, keys of config.json to put on top of the folder's
-own, and the rows that were run one by one in f32 with eager attention. Usage: tiny_models.py [ROOT]
+own, and the rows that were run one by one in f32 with eager attention. Usage: python -P tiny_models.py [ROOT]
 """
 
 import json

@@ -24,7 +24,7 @@ namespace duoka::model {
 struct LoadOptions {
   at::ScalarType dtype = at::kFloat;  ///< What the layers compute in: f32, f64, bf16 or f16.
   at::Device device = at::kCPU;
-  Log log;  ///< Progress and the config's warnings.
+  Log log = Log();  ///< Progress and the config's warnings.
 };
 
 /// A whole decoder: the chain an engine walks, and its parts by name. N tokens, D hidden size, V vocabulary.

@@ -20,7 +20,7 @@ class Decoder;
 struct ExportOptions {
   std::optional<at::ScalarType> dtype;  ///< f32, f16 or bf16; not given: as the tensors are.
   int64_t max_shard_bytes = int64_t{5'000'000'000};
-  Log log;  ///< Shows progress when writing takes more than a second.
+  Log log = Log();  ///< Shows progress when writing takes more than a second.
 };
 
 /// A tensor of the model to be written: its dtype must be known before the first one is asked for.

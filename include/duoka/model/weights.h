@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -37,7 +38,7 @@ class WeightSource {
 /// Tensors of a Hugging Face folder (one or several safetensors), or of a GGUF file: its names are mapped
 /// to Hugging Face's, quantised blocks become f32 (in parallel), and the row order of llama's q and k is
 /// undone. Throws FormatError when the files are damaged.
-std::unique_ptr<WeightSource> open_weights(const std::string& path, const ModelConfig& config);
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, const ModelConfig& config);
 
 /// Random weights of `config` for tests and for training from nothing: matrices N(0, initializer_range),
 /// norms 1, biases 0. A tensor's numbers depend on `seed` and its name only.

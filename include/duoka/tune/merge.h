@@ -15,7 +15,7 @@ struct MergeOptions {
   /// f32, f16 or bf16. Not given: each tensor keeps the base's dtype; of a quantised base (GGUF) f16.
   std::optional<at::ScalarType> dtype;
   int64_t max_shard_bytes = int64_t{5'000'000'000};
-  Log log;
+  Log log = Log();
 };
 
 /// Writes the base (a Hugging Face folder or a .gguf file) with the adapter of `adapter` (a peft folder)

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/model/decoder.h"
+
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/model/weights.h"
+
+namespace duoka::model {
+
+Decoder::Decoder(ModelConfig config, const ParameterSource& source) : config_(std::move(config)) {
+  const int64_t width = config_.hidden_size, vocabulary = config_.vocab_size;
+  auto embedding = std::make_unique<Embedding>(source, "model.embed_tokens.weight", vocabulary, width);
+  embedding_ = embedding.get();
+  chain_.layers.push_back(std::move(embedding));
+  const auto rope = std::make_shared<const Rope>(config_.rope);
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    auto block = std::make_unique<Block>(source, text("model.layers.", i), config_.block(i), rope);
+    blocks_.push_back(block.get());
+    chain_.layers.push_back(std::move(block));
+  }
+  RmsNorm norm(source("model.norm.weight", {width}), config_.norm_eps);
+  auto head = config_.tie_word_embeddings
+                  ? std::make_unique<Head>(std::move(norm), &embedding_->weight())
+                  : std::make_unique<Head>(std::move(norm), source("lm_head.weight", {vocabulary, width}));
+  head_ = head.get();
+  chain_.objective = std::move(head);
+  for (Parameter* parameter : chain_.parameters()) base_.emplace(parameter->name, parameter);
+}
+
+namespace {
+// A head stored beside a tied embedding is stale: the config decides, as in transformers.
+void skip_tied_head(const WeightSource& source, Weights& weights, const Decoder& decoder, const Log& log) {
+  const std::string name = "lm_head.weight";
+  if (!decoder.config().tie_word_embeddings || !source.has(name)) return;
+  weights.skip(name);
+  const auto embedding = source.read("model.embed_tokens.weight");
+  const auto stale = source.read(name);
+  if (stale.sizes() != embedding.sizes() || !stale.to(at::kFloat).equal(embedding.to(at::kFloat)))
+    log.warning(text(source.path(),
+                     ": lm_head.weight differs from the embedding but tie_word_embeddings is true;"
+                     " the embedding is used for both"));
+}
+}  // namespace
+
+Decoder Decoder::load(const std::filesystem::path& path, const LoadOptions& options) {
+  return within("loading " + path.string(), [&] {
+    ModelConfig config = read_config(path);
+    for (const auto& warning : config.warnings) options.log.warning(warning);
+    const auto source = open_weights(path, config);
+    Weights weights(*source, options.dtype, options.device, options.log);
+    Decoder decoder(std::move(config), weights.parameters());
+    skip_tied_head(*source, weights, decoder, options.log);
+    weights.finish();
+    return decoder;
+  });
+}
+
+Decoder Decoder::random(const ModelConfig& config, uint64_t seed, const LoadOptions& options) {
+  const auto source = random_weights(config, seed);
+  Weights weights(*source, options.dtype, options.device, options.log);
+  return Decoder(config, weights.parameters());
+}
+
+at::Device Decoder::device() const { return embedding_->weight().value.device(); }
+
+at::ScalarType Decoder::dtype() const { return embedding_->weight().value.scalar_type(); }
+
+std::vector<Linear*> Decoder::linears() {
+  std::vector<Linear*> all;
+  for (Block* block : blocks_)
+    for (Linear* linear : block->linears()) all.push_back(linear);
+  return all;
+}
+
+Linear& Decoder::linear(const std::string& module) {
+  for (Linear* linear : linears())
+    if (linear->module() == module) return *linear;
+  throw StateError("the model has no linear module " + module);
+}
+
+Parameter* Decoder::find(const std::string& name) {
+  const bool is_tied_head = config_.tie_word_embeddings && name == "lm_head.weight";
+  const auto found = base_.find(is_tied_head ? "model.embed_tokens.weight" : name);
+  return found == base_.end() ? nullptr : found->second;
+}
+
+void Decoder::set_trainable(const std::function<bool(const std::string&)>& is_trainable) {
+  for (auto& [name, parameter] : base_) parameter->is_trainable = is_trainable(name);
+}
+
+at::Tensor Decoder::activations(const Stream& stream) {
+  Saved nothing(/*is_recording=*/false);
+  at::Tensor x;
+  for (const auto& layer : chain_.layers) x = layer->forward(x, stream, nothing);
+  return x;
+}
+
+at::Tensor Decoder::logits(const Stream& stream, const at::Tensor& rows) {
+  return head_->logits(activations(stream), rows);
+}
+
+double Decoder::loss_sum(const Stream& stream) { return head_->loss_sum(activations(stream), stream); }
+
+at::Tensor Decoder::logits_cached(const at::Tensor& ids, Cache& cache) {
+  if (cache.size() != blocks_.size()) throw StateError("a cache of another model");
+  at::Tensor x = embedding_->rows(ids.to(device()));
+  for (size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i]->forward_cached(x, cache[i]);
+  return head_->logits(x.narrow(0, x.size(0) - 1, 1)).squeeze(0);
+}
+
+}  // namespace duoka::model

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/model/weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/io/gguf.h"
+#include "duoka/io/model_folder.h"
+#include "model/weights_gguf.h"
+
+namespace duoka::model {
+
+at::ScalarType scalar_type(io::DType dtype, const std::string& where) {
+  switch (dtype) {
+    case io::DType::f64:
+      return at::kDouble;
+    case io::DType::f32:
+      return at::kFloat;
+    case io::DType::f16:
+      return at::kHalf;
+    case io::DType::bf16:
+      return at::kBFloat16;
+    default:
+      throw FormatError(text(where, " is stored as ", io::safetensors_name(dtype),
+                             "; wanted F32, BF16, F16 or F64 weights"));
+  }
+}
+
+io::DType file_dtype(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return io::DType::f64;
+    case at::kFloat:
+      return io::DType::f32;
+    case at::kHalf:
+      return io::DType::f16;
+    case at::kBFloat16:
+      return io::DType::bf16;
+    default:
+      throw StateError(text("no weight file holds ", c10::toString(dtype)));
+  }
+}
+
+namespace {
+class FolderWeights final : public WeightSource {
+ public:
+  explicit FolderWeights(io::ModelFolder folder) : folder_(std::move(folder)), names_(folder_.names()) {}
+
+  std::string path() const override { return folder_.path().string(); }
+  std::vector<std::string> names() const override { return names_; }
+  // Not find(): an index that promises a tensor nobody wants (a tied head) is no error.
+  bool has(const std::string& name) const override { return std::ranges::binary_search(names_, name); }
+  std::vector<int64_t> shape(const std::string& name) const override { return view(name).shape; }
+  at::ScalarType dtype(const std::string& name) const override {
+    return scalar_type(view(name).dtype, path() + ": " + name);
+  }
+
+  at::Tensor read(const std::string& name) const override {
+    const io::TensorView& stored = view(name);
+    at::Tensor tensor = at::empty(stored.shape, dtype(name));
+    std::memcpy(tensor.data_ptr(), stored.bytes.data(), stored.bytes.size());
+    return tensor;
+  }
+
+ private:
+  const io::TensorView& view(const std::string& name) const {
+    if (const io::TensorView* found = folder_.find(name)) return *found;
+    throw FormatError(text(path(), ": no tensor ", name));
+  }
+
+  io::ModelFolder folder_;
+  std::vector<std::string> names_;
+};
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
+  return "[" + join(sizes) + "]";
+}
+
+// Tables that exports of years ago carry beside the weights; they follow from the config.
+bool is_known_buffer(const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }
+}  // namespace
+
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, const ModelConfig& config) {
+  if (is_gguf(path)) return open_gguf_weights(path, config);
+  return std::make_unique<FolderWeights>(io::ModelFolder::open(path));
+}
+
+Weights::Weights(const WeightSource& source, at::ScalarType dtype, at::Device device, const Log& log)
+    : source_(source), dtype_(dtype), device_(device) {
+  progress_ = std::make_unique<Progress>(log, "loading " + source.path(),
+                                         static_cast<int64_t>(source.names().size()), "tensors");
+}
+
+Weights::~Weights() = default;
+
+at::Tensor Weights::read_checked(const std::string& name, const std::vector<int64_t>& shape) {
+  if (!source_.has(name))
+    throw FormatError(
+        text(source_.path(), ": no tensor ", name, "; the config wants one of shape ", shape_text(shape)));
+  const auto found = source_.shape(name);
+  if (found != shape)
+    throw FormatError(text(source_.path(), ": ", name, " has shape ", shape_text(found),
+                           "; the config wants ", shape_text(shape)));
+  taken_.insert(name);
+  progress_->advance(1);
+  return source_.read(name);
+}
+
+at::Tensor Weights::take(const std::string& name, const std::vector<int64_t>& shape) {
+  return read_checked(name, shape).to(device_, dtype_);
+}
+
+at::Tensor Weights::take_slice(const std::string& name, const std::vector<int64_t>& shape, int64_t dim,
+                               int64_t first, int64_t count) {
+  if (dim < 0 || dim >= static_cast<int64_t>(shape.size()) || first < 0 || count < 0 ||
+      first > shape[static_cast<size_t>(dim)] - count)
+    throw StateError(text("slice of ", name, ": [", first, ", ", first + count, ") of dim ", dim,
+                          " is not in ", shape_text(shape)));
+  // A copy of the part alone, so that the whole tensor is freed.
+  return read_checked(name, shape)
+      .narrow(dim, first, count)
+      .clone(at::MemoryFormat::Contiguous)
+      .to(device_, dtype_);
+}
+
+ParameterSource Weights::parameters() {
+  return [this](const std::string& name, at::IntArrayRef shape) {
+    return Parameter::whole(name, take(name, shape.vec()), /*is_trainable=*/false);
+  };
+}
+
+void Weights::finish() const {
+  std::vector<std::string> left;
+  for (const auto& name : source_.names())
+    if (!taken_.contains(name) && !is_known_buffer(name)) left.push_back(name);
+  if (left.empty()) return;
+  const size_t count = left.size();
+  if (count > 3) left.resize(3);
+  throw FormatError(text(source_.path(), ": ", count,
+                         " tensor(s) have no place in the model its config describes: ", join(left),
+                         count > 3 ? ", …" : ""));
+}
+
+}  // namespace duoka::model
