@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -44,6 +46,11 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// Makes or replaces a file, without waiting for the disk.
+inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 /// The message of the `Error` that `body` throws; a test failure, and "", when it throws none.
 template <class Error, class Body>
