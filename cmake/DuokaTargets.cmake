@@ -38,6 +38,14 @@ function(duoka_layer name)
   endif()
 endfunction()
 
+# duoka_vector_sources(a.cpp …)
+# Sources of loops the compiler is to vectorise, see src/core/vector_loop.h. Floating-point results are those
+# of the source: nothing is reordered.
+function(duoka_vector_sources)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math")
+endfunction()
+
 # duoka_test(file.cpp LABEL unit [TORCH] [TIMEOUT seconds] LINK targets …)
 # One test program a file, named <layer>_<file>, run by CTest with its label and a time-out.
 function(duoka_test file)

@@ -47,4 +47,9 @@ void Parameter::accumulate_product(const at::Tensor& a, const at::Tensor& b) {
     grad.add_(a.t().mm(b));  // half-precision operands: the product is rounded once, the sum stays in f32
 }
 
+void Parameter::accumulate_rows(const at::Tensor& ids, const at::Tensor& rows) {
+  prepare(*this);
+  grad.index_add_(0, ids, rows.to(grad.scalar_type()));
+}
+
 }  // namespace duoka

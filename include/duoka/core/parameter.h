@@ -39,6 +39,8 @@ struct Parameter {
   void accumulate(const at::Tensor& g);
   /// grad += a^T b for a weight [O, I]: a [N, O], b [N, I]. Adds in place where dtypes allow.
   void accumulate_product(const at::Tensor& a, const at::Tensor& b);
+  /// grad[ids[i]] += rows[i] for a table [V, D]: ids [n] i64, may repeat; rows [n, D], any floating dtype.
+  void accumulate_rows(const at::Tensor& ids, const at::Tensor& rows);
 };
 
 }  // namespace duoka

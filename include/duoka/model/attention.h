@@ -65,6 +65,8 @@ class Attention final : public Layer {
   };
   Heads project(const at::Tensor& x, const Rope::Angles& angles, const Stream& stream, Saved& saved);
 
+  bool needs_input() const;  // of q, k or v
+
   AttentionConfig config_;
   std::shared_ptr<const Rope> rope_;
   Linear q_proj_, k_proj_, v_proj_, o_proj_;

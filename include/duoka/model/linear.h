@@ -29,6 +29,9 @@ class Linear final : public Layer {
   at::Tensor forward(const at::Tensor& x, const Stream& stream, Saved& saved) override;
   at::Tensor backward(const at::Tensor& dy, const Stream& stream, Saved& saved) override;
 
+  /// The function alone, for evaluation: no dropout, nothing kept.
+  at::Tensor apply(const at::Tensor& x);
+
   /// forward() that leaves keeping x to the caller, who hands it to backward_into() again: for an input
   /// that is cheaper to compute twice than to keep, or that two layers share.
   at::Tensor project(const at::Tensor& x, const Stream& stream, Saved& saved);

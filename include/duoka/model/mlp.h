@@ -37,6 +37,9 @@ class Mlp final : public Layer {
   at::Tensor forward(const at::Tensor& x, const Stream& stream, Saved& saved) override;
   at::Tensor backward(const at::Tensor& dy, const Stream& stream, Saved& saved) override;
 
+  /// The function alone, for evaluation: no dropout, nothing kept.
+  at::Tensor apply(const at::Tensor& x);
+
   /// gate_proj, up_proj, down_proj.
   std::vector<Linear*> linears() { return {&gate_proj_, &up_proj_, &down_proj_}; }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -52,7 +53,8 @@ class Rope {
   /// Throws FormatError when the numbers cannot be used (head_dim odd or below 2, factor below 1, …).
   explicit Rope(const RopeConfig& config);
 
-  /// Angles of a stream's tokens, on its device. `dtype`: the activations' dtype.
+  /// Angles of a stream's tokens, on its device. `dtype`: the activations' dtype. Relies on positions below
+  /// stream.max_segment, and on `dynamic` on each segment's length.
   Angles angles(const Stream& stream, at::ScalarType dtype) const;
   /// Angles of positions [first, first + count) of one sequence that is first + count long so far.
   Angles angles(int64_t first, int64_t count, at::ScalarType dtype, at::Device device) const;
@@ -70,15 +72,18 @@ class Rope {
  private:
   struct Table {
     int64_t length = 0;
-    at::Tensor cos, sin;  // [length, R/2] f64, CPU
+    at::Tensor cos, sin;  // [length, R/2]
   };
-  /// Rows of the table for a sequence of `length` tokens; made, or made longer, when first asked for.
-  Table table(int64_t length) const;
+  /// Sequence length where `dynamic` needs it, else 0; dtype; device.
+  using Key = std::tuple<int64_t, at::ScalarType, at::DeviceType, at::DeviceIndex>;
+  /// A table of at least `length` rows, right for a sequence of that length; made, or made longer, when first
+  /// asked for. `dtype`: f32 or f64.
+  Table table(int64_t length, at::ScalarType dtype, at::Device device) const;
 
   RopeConfig config_;
   double attention_factor_ = 1.0;
   mutable std::mutex mutex_;
-  mutable std::map<int64_t, Table> tables_;  // by length where `dynamic` needs it, else one under key 0
+  mutable std::map<Key, Table> tables_;
 };
 
 }  // namespace duoka::model

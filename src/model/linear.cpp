@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/model/linear.h"
+
+#include <ATen/ops/linear.h>
+
+#include "duoka/core/error.h"
+
+namespace duoka::model {
+
+namespace {
+
+std::optional<Parameter> bias_of(const ParameterSource& source, const std::string& module, int64_t num_out,
+                                 bool has_bias) {
+  if (!has_bias) return std::nullopt;
+  return source(module + ".bias", {num_out});
+}
+
+}  // namespace
+
+Linear::Linear(Parameter weight, std::optional<Parameter> bias)
+    : weight_(std::move(weight)), bias_(std::move(bias)) {}
+
+Linear::Linear(const ParameterSource& source, const std::string& module, int64_t num_out, int64_t num_in,
+               bool has_bias)
+    : weight_(source(module + ".weight", {num_out, num_in})),
+      bias_(bias_of(source, module, num_out, has_bias)) {}
+
+std::vector<Parameter*> Linear::parameters() {
+  std::vector<Parameter*> all{&weight_};
+  if (bias_) all.push_back(&*bias_);
+  if (adapter_) {
+    const auto more = adapter_->parameters();
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+bool Linear::needs_input() const { return weight_.is_trainable || (adapter_ && adapter_->needs_input()); }
+
+at::Tensor Linear::project(const at::Tensor& x, const Stream& stream, Saved& saved) {
+  at::Tensor y = bias_ ? at::linear(x, weight_.value, bias_->value) : at::linear(x, weight_.value);
+  if (adapter_) adapter_->forward(x, y, stream, saved);
+  return y;
+}
+
+void Linear::backward_into(const at::Tensor& dy, const at::Tensor& x, const Stream& stream, Saved& saved,
+                           at::Tensor& dx) {
+  if (dx.defined())
+    dx.addmm_(dy, weight_.value);
+  else
+    dx = dy.mm(weight_.value);
+  if (adapter_) adapter_->backward(dy, x, dx, stream, saved);
+  if (weight_.is_trainable) weight_.accumulate_product(dy, x);
+  if (bias_ && bias_->is_trainable) bias_->accumulate(dy.sum(0, false, bias_->gradient_dtype()));
+}
+
+at::Tensor Linear::apply(const at::Tensor& x) {
+  // Not for training: an adapter drops nothing and needs to know no more of the tokens.
+  Stream stream;
+  stream.is_training = false;
+  Saved nothing(false);
+  return project(x, stream, nothing);
+}
+
+at::Tensor Linear::forward(const at::Tensor& x, const Stream& stream, Saved& saved) {
+  at::Tensor y = project(x, stream, saved);
+  if (needs_input()) saved.push(x);
+  return y;
+}
+
+at::Tensor Linear::backward(const at::Tensor& dy, const Stream& stream, Saved& saved) {
+  const at::Tensor x = needs_input() ? saved.pop() : at::Tensor();
+  at::Tensor dx;
+  backward_into(dy, x, stream, saved, dx);
+  return dx;
+}
+
+void Linear::attach(std::unique_ptr<Adapter> adapter) {
+  if (adapter_) throw StateError(module() + " has an adapter already; detach it first");
+  adapter_ = std::move(adapter);
+}
+
+std::unique_ptr<Adapter> Linear::detach() { return std::move(adapter_); }
+
+std::string Linear::module() const {
+  constexpr std::string_view suffix = ".weight";
+  const std::string& name = weight_.name;
+  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
+}
+
+}  // namespace duoka::model

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include "core/vector_loop.h"
+#include "core/vector_math.h"
+#include "model/rows.h"
+
+namespace duoka::model::rows {
+
+namespace {
+
+template <class A, class T>
+[[gnu::always_inline]] inline A maximum(const T* x, int64_t count) {
+  constexpr int64_t lanes = 16;
+  A best[lanes];
+  for (A& lane : best) lane = static_cast<A>(x[0]);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const A value = static_cast<A>(x[i + lane]);
+      best[lane] = value > best[lane] ? value : best[lane];
+    }
+  for (; i < count; ++i) best[0] = std::max(best[0], static_cast<A>(x[i]));
+  return *std::max_element(best, best + lanes);
+}
+
+template <class T>
+DUOKA_VECTOR_CLONES Accumulate<T> log_sum_exp(const T* x, int64_t count) {
+  using A = Accumulate<T>;
+  const A top = maximum<A>(x, count);
+  return top + std::log(sum_of<A>(count, [&](int64_t i) { return vector_exp(static_cast<A>(x[i]) - top); }));
+}
+
+template <class T>
+DUOKA_VECTOR_CLONES void softmax(T* x, int64_t count, Accumulate<T> lse, Accumulate<T> scale) {
+  using A = Accumulate<T>;
+  for (int64_t i = 0; i < count; ++i) x[i] = static_cast<T>(scale * vector_exp(static_cast<A>(x[i]) - lse));
+}
+
+}  // namespace
+
+template <class T>
+double cross_entropy(const T* logits, int64_t num_columns, int64_t target) {
+  using A = Accumulate<T>;
+  return static_cast<double>(log_sum_exp(logits, num_columns) - static_cast<A>(logits[target]));
+}
+
+template <class T>
+double cross_entropy_backward(T* logits, int64_t num_columns, int64_t target, double scale) {
+  using A = Accumulate<T>;
+  const A lse = log_sum_exp(logits, num_columns);
+  const A margin = static_cast<A>(logits[target]) - lse;
+  softmax(logits, num_columns, lse, static_cast<A>(scale));
+  logits[target] = static_cast<T>(static_cast<A>(scale) * std::expm1(margin));  // p - 1 without cancellation
+  return -static_cast<double>(margin);
+}
+
+#define DUOKA_INSTANTIATE(T)                                 \
+  template double cross_entropy(const T*, int64_t, int64_t); \
+  template double cross_entropy_backward(T*, int64_t, int64_t, double);
+DUOKA_INSTANTIATE(float)
+DUOKA_INSTANTIATE(double)
+DUOKA_INSTANTIATE(c10::BFloat16)
+DUOKA_INSTANTIATE(c10::Half)
+#undef DUOKA_INSTANTIATE
+
+}  // namespace duoka::model::rows

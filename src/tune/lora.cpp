@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/tune/lora.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+
+#include "duoka/core/error.h"
+#include "duoka/core/philox.h"
+
+namespace duoka::tune {
+
+namespace {
+
+/// Uniform numbers in [-bound, bound), [num_rows, num_columns] f32, a function of `key` and place alone.
+at::Tensor keyed_uniform(int64_t num_rows, int64_t num_columns, double bound, uint64_t key) {
+  at::Tensor values = at::empty({num_rows, num_columns}, at::kFloat);
+  auto* to = values.mutable_data_ptr<float>();
+  for (int64_t row = 0; row < num_rows; ++row)
+    for (int64_t begin = 0; begin < num_columns; begin += 4) {
+      const auto words =
+          Philox::words({static_cast<uint32_t>(row), static_cast<uint32_t>(begin / 4), 0, 0}, key);
+      for (int64_t i = begin; i < std::min(begin + 4, num_columns); ++i) {
+        const double unit = std::ldexp(static_cast<double>(words[static_cast<size_t>(i - begin)] >> 8), -24);
+        *to++ = static_cast<float>(bound * (2 * unit - 1));
+      }
+    }
+  return values;
+}
+
+void check(const model::Linear& linear, const LoraConfig& config) {
+  const int64_t most = std::max(linear.num_in(), linear.num_out());
+  if (config.rank < 1 || config.rank > most)
+    throw ConfigError("lora_rank = " + std::to_string(config.rank) + " for " + linear.module() + " [" +
+                      std::to_string(linear.num_out()) + ", " + std::to_string(linear.num_in()) +
+                      "]; wanted 1 to " + std::to_string(most));
+}
+
+double scale_of(const LoraConfig& config) {
+  const auto rank = static_cast<double>(config.rank);
+  return config.alpha / (config.use_rslora ? std::sqrt(rank) : rank);
+}
+
+/// A trainable parameter of the adapter, on the device and in the dtype of the weight.
+Parameter parameter(const model::Linear& linear, const char* kind, at::Tensor value) {
+  return Parameter::whole("base_model.model." + linear.module() + "." + kind + ".weight",
+                          value.to(linear.weight().value.options()), true);
+}
+
+}  // namespace
+
+LoraAdapter::LoraAdapter(const model::Linear& linear, const LoraConfig& config, uint64_t seed)
+    : scale_((check(linear, config), scale_of(config))),
+      a_(parameter(
+          linear, "lora_A",
+          keyed_uniform(config.rank, linear.num_in(), 1 / std::sqrt(static_cast<double>(linear.num_in())),
+                        random_key(seed, linear.module() + ".lora_A")))),
+      b_(parameter(linear, "lora_B", at::zeros({linear.num_out(), config.rank}))),
+      dropout_(config.dropout, random_key(seed, linear.module() + ".lora_dropout")) {}
+
+void LoraAdapter::forward(const at::Tensor& x, at::Tensor& y, const Stream& stream, Saved& saved) {
+  const at::Tensor low = at::linear(dropout_.apply(x, stream), a_.value);
+  y.addmm_(low, b_.value.t(), 1, scale_);
+  saved.push(low);
+}
+
+// With h = D x A^T (D: dropout):  dB = s dy^T h,  dh = s dy B,  dA = dh^T D x,  dx = D (dh A).
+void LoraAdapter::backward(const at::Tensor& dy, const at::Tensor& x, at::Tensor& dx, const Stream& stream,
+                           Saved& saved) {
+  const at::Tensor low = saved.pop();
+  const at::Tensor dlow = dy.mm(b_.value).mul_(scale_);
+  if (b_.is_trainable) b_.accumulate_product(dy, low.mul(scale_));
+  if (a_.is_trainable) a_.accumulate_product(dlow, dropout_.apply(x, stream));
+  if (!dropout_.is_active(stream)) {
+    dx.addmm_(dlow, a_.value);
+    return;
+  }
+  at::Tensor dropped = dlow.mm(a_.value);
+  dropout_.apply_(dropped, stream);
+  dx.add_(dropped);
+}
+
+at::Tensor LoraAdapter::delta() const {
+  const auto dtype = a_.value.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return b_.value.to(dtype).mm(a_.value.to(dtype)).mul_(scale_);
+}
+
+}  // namespace duoka::tune
