@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -67,10 +68,10 @@ class EpochPlan {
 /// talking. Rows are those of `lengths`, by index.
 ///
 /// Packing shuffles the rows, then lays windows of them (at least 4096 rows and 64 streams' worth of
-/// tokens) out by best-fit decreasing, and shuffles the streams of each window: rows meet new neighbours in
-/// every epoch. Without shuffling the windows and streams keep the file's order as far as packing can.
-/// Holds about 8 bytes a row; takes about 0.2 us a row.
-/// Throws StateError when an option is not positive where it must be, or a row is longer than a stream.
+/// tokens) out by best fit, long rows first, and shuffles the streams of each window: rows meet new
+/// neighbours in every epoch. Without shuffling the windows and streams keep the file's order as far as
+/// packing can. Holds about 8 bytes a row; takes about 0.2 us a row. Throws StateError when an option is not
+/// positive where it must be, or a row is longer than a stream.
 EpochPlan plan_epoch(std::span<const RowLength> lengths, const PackOptions& options, int64_t epoch);
 
 }  // namespace duoka::data

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -53,8 +54,8 @@ class RowFile {
   std::string_view bytes() const;
 
  private:
-  void scan_lines(bool is_plain);
-  void scan_array();
+  void scan_lines();
+  void scan_array(size_t open);
   void add_row(size_t start, int64_t line);
 
   std::string path_;

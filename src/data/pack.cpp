@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/data/pack.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/data/sampler.h"
+
+namespace duoka::data {
+
+namespace {
+
+constexpr int64_t min_window_rows = 4096;
+constexpr int64_t min_window_streams = 64;
+
+void check(std::span<const RowLength> lengths, const PackOptions& options) {
+  const auto want_positive = [](const char* name, int64_t value) {
+    if (value < 1) throw StateError(text("plan_epoch: ", name, " = ", value, "; wanted at least 1"));
+  };
+  want_positive("streams_per_update", options.streams_per_update);
+  if (!options.is_packing) return want_positive("rows_per_stream", options.rows_per_stream);
+  want_positive("tokens_per_stream", options.tokens_per_stream);
+  for (const RowLength& length : lengths)
+    if (length.num_tokens > options.tokens_per_stream)
+      throw StateError(text("plan_epoch: a row of ", length.num_tokens,
+                            " tokens does not fit into a stream of ", options.tokens_per_stream));
+}
+
+/// Streams laid end to end: the rows, and where each stream begins.
+struct Streams {
+  std::vector<int64_t> rows;
+  std::vector<int64_t> starts;
+};
+
+/// Positions of `order` in the sequence in which rows are placed. Longest first would fill streams best,
+/// but put the short rows, which come last, among themselves in every epoch. So only rows of a sixteenth of
+/// a stream and more go by length; then three quarters of the short ones in the order given; and what is
+/// left by length again, to fill gaps.
+std::vector<int64_t> placing_order(std::span<const int64_t> order, std::span<const RowLength> lengths,
+                                   int64_t room) {
+  const auto tokens = [&](int64_t position) {
+    return int64_t{lengths[static_cast<size_t>(order[static_cast<size_t>(position)])].num_tokens};
+  };
+  const auto is_longer = [&](int64_t a, int64_t b) { return tokens(a) > tokens(b); };
+  std::vector<int64_t> positions(order.size());
+  std::iota(positions.begin(), positions.end(), int64_t{0});
+  const auto first_short = std::stable_partition(
+      positions.begin(), positions.end(), [&](int64_t position) { return tokens(position) >= room / 16; });
+  std::stable_sort(positions.begin(), first_short, is_longer);
+  std::stable_sort(first_short + (positions.end() - first_short) * 3 / 4, positions.end(), is_longer);
+  return positions;
+}
+
+/// A stream for each row of `order`: each row goes into the fullest stream that has room for it.
+struct Bins {
+  std::vector<int64_t> bin_of;  ///< By position in the order.
+  int64_t count = 0;
+};
+Bins best_fit(std::span<const int64_t> order, std::span<const RowLength> lengths, int64_t room) {
+  const auto tokens = [&](int64_t position) {
+    return int64_t{lengths[static_cast<size_t>(order[static_cast<size_t>(position)])].num_tokens};
+  };
+  Bins bins{std::vector<int64_t>(order.size()), 0};
+  std::set<std::pair<int64_t, int64_t>> open;  // (room left, bin)
+  for (const int64_t position : placing_order(order, lengths, room)) {
+    const int64_t need = tokens(position);
+    std::pair<int64_t, int64_t> bin{room, bins.count};
+    if (const auto found = open.lower_bound({need, 0}); found != open.end())
+      bin = open.extract(found).value();
+    else
+      ++bins.count;
+    bins.bin_of[static_cast<size_t>(position)] = bin.second;
+    if (bin.first > need) open.emplace(bin.first - need, bin.second);
+  }
+  return bins;
+}
+
+/// Numbers bins by where their first row stands in the order.
+void number_by_first_row(Bins& bins) {
+  std::vector<int64_t> number(static_cast<size_t>(bins.count), -1);
+  int64_t next = 0;
+  for (int64_t& bin : bins.bin_of) {
+    int64_t& its = number[static_cast<size_t>(bin)];
+    if (its < 0) its = next++;
+    bin = its;
+  }
+}
+
+/// Appends the bins to `streams`, bin numbers[k] as the k-th; rows inside keep their order.
+void append_bins(const Bins& bins, std::span<const int64_t> order, std::span<const int64_t> numbers,
+                 Streams& streams) {
+  std::vector<int64_t> place(
+      static_cast<size_t>(bins.count));  // Of each bin: rows in it, then its next slot.
+  for (const int64_t bin : bins.bin_of) ++place[static_cast<size_t>(bin)];
+  auto at = static_cast<int64_t>(streams.rows.size());
+  for (const int64_t bin : numbers) {
+    streams.starts.push_back(at);
+    at += std::exchange(place[static_cast<size_t>(bin)], at);
+  }
+  streams.rows.resize(static_cast<size_t>(at));
+  for (size_t position = 0; position < order.size(); ++position)
+    streams.rows[static_cast<size_t>(place[static_cast<size_t>(bins.bin_of[position])]++)] = order[position];
+}
+
+/// Ends of the windows of `order`; a remainder too small for a window of its own goes to the last.
+std::vector<size_t> window_ends(std::span<const int64_t> order, std::span<const RowLength> lengths,
+                                int64_t room) {
+  std::vector<size_t> ends;
+  int64_t rows = 0;
+  int64_t tokens = 0;
+  for (size_t position = 0; position < order.size(); ++position) {
+    ++rows;
+    tokens += lengths[static_cast<size_t>(order[position])].num_tokens;
+    if (rows < min_window_rows || tokens / room < min_window_streams) continue;
+    ends.push_back(position + 1);
+    rows = tokens = 0;
+  }
+  if (ends.empty()) ends.push_back(order.size());
+  ends.back() = order.size();
+  return ends;
+}
+
+Streams packed(std::span<const int64_t> order, std::span<const RowLength> lengths, const PackOptions& options,
+               int64_t epoch) {
+  Streams streams;
+  SplitMix random(
+      mix_seeds(options.seed, static_cast<uint64_t>(SeedUse::stream_order), static_cast<uint64_t>(epoch)));
+  size_t begin = 0;
+  for (const size_t end : window_ends(order, lengths, options.tokens_per_stream)) {
+    const auto window = order.subspan(begin, end - begin);
+    Bins bins = best_fit(window, lengths, options.tokens_per_stream);
+    number_by_first_row(bins);
+    std::vector<int64_t> numbers(static_cast<size_t>(bins.count));
+    std::iota(numbers.begin(), numbers.end(), int64_t{0});
+    if (options.is_shuffled) shuffle(numbers, random);
+    append_bins(bins, window, numbers, streams);
+    begin = end;
+  }
+  return streams;
+}
+
+Streams batched(std::vector<int64_t> order, int64_t rows_per_stream) {
+  Streams streams;
+  for (int64_t at = 0; at < static_cast<int64_t>(order.size()); at += rows_per_stream)
+    streams.starts.push_back(at);
+  streams.rows = std::move(order);
+  return streams;
+}
+
+}  // namespace
+
+EpochPlan plan_epoch(std::span<const RowLength> lengths, const PackOptions& options, int64_t epoch) {
+  check(lengths, options);
+  std::vector<int64_t> order =
+      epoch_order(static_cast<int64_t>(lengths.size()), options.seed, epoch, options.is_shuffled);
+  Streams streams = options.is_packing ? packed(order, lengths, options, epoch)
+                                       : batched(std::move(order), options.rows_per_stream);
+
+  EpochPlan plan;
+  plan.streams_per_update_ = options.streams_per_update;
+  plan.rows_ = std::move(streams.rows);
+  plan.starts_ = std::move(streams.starts);
+  plan.starts_.push_back(plan.num_rows());
+  for (int64_t first = 0; first < plan.num_streams(); first += options.streams_per_update) {
+    int64_t& trained = plan.trained_.emplace_back(0);
+    const int64_t last = std::min(first + options.streams_per_update, plan.num_streams());
+    for (int64_t at = plan.starts_[static_cast<size_t>(first)]; at < plan.starts_[static_cast<size_t>(last)];
+         ++at) {
+      const RowLength& length = lengths[static_cast<size_t>(plan.rows_[static_cast<size_t>(at)])];
+      trained += length.num_trained;
+      plan.num_tokens_ += length.num_tokens;
+    }
+  }
+  return plan;
+}
+
+std::span<const int64_t> EpochPlan::stream(int64_t index) const {
+  const auto begin = static_cast<size_t>(starts_[static_cast<size_t>(index)]);
+  const auto end = static_cast<size_t>(starts_[static_cast<size_t>(index) + 1]);
+  return std::span(rows_).subspan(begin, end - begin);
+}
+
+EpochPlan::Range EpochPlan::update(int64_t index) const {
+  const int64_t first = index * streams_per_update_;
+  return {first, std::min(first + streams_per_update_, num_streams())};
+}
+
+std::vector<int64_t> EpochPlan::streams_of_rank(int64_t index, int64_t rank, int64_t num_ranks) const {
+  const Range range = update(index);
+  std::vector<int64_t> streams;
+  for (int64_t at = range.first + rank; at < range.last; at += num_ranks) streams.push_back(at);
+  return streams;
+}
+
+double EpochPlan::fill(int64_t tokens_per_stream) const {
+  return static_cast<double>(num_tokens_) / static_cast<double>(num_streams() * tokens_per_stream);
+}
+
+}  // namespace duoka::data
