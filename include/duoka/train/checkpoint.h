@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "duoka/core/log.h"
 #include "duoka/parallel/slot.h"
 #include "duoka/train/trainer_state.h"
 
@@ -40,11 +41,14 @@ struct SaveOptions {
   /// newest is always kept too.
   int64_t save_total_limit = 0;
   bool keep_best = false;  ///< Do not remove trainer.best_model_checkpoint (load_best_model_at_end).
+  /// Shows progress when writing takes more than a second.
+  std::optional<Log> log;
   /// Called on rank 0 with the unfinished folder, to add files (adapter, tokenizer). May throw.
   std::function<void(const std::filesystem::path& folder)> write_more;
 };
 
-/// Writes output_dir/checkpoint-<step>, whole or not at all; then removes older ones beyond the limit.
+/// Writes output_dir/checkpoint-<step>, whole or not at all (one of that name is replaced when the new one is
+/// complete); then removes older ones beyond the limit.
 /// Collective over `group`. Each rank writes its primary slots into one safetensors file; rank 0 adds the
 /// JSON files and a manifest of checksums and gives the folder its name after all are done. output_dir is
 /// the same folder on all ranks that hold primary slots. Returns the folder.
@@ -58,7 +62,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, s
 /// written at; the caller then publishes. Collective over `group`; reads only what the slots need; rank 0
 /// checks the checksums of all files first.
 /// Throws FormatError when a file is missing or changed, a tensor is not covered whole, has another shape,
-/// or the checkpoint holds parameters or states that `slots` do not know.
+/// or the checkpoint holds parameters or states that no rank's slots know.
 RunState load_checkpoint(const std::filesystem::path& folder, std::span<Slot> slots,
                          const comm::Group& group);
 

@@ -14,10 +14,17 @@ namespace duoka::train {
 
 using parallel::Slot;
 
-/// Euclidean norm of the whole model's gradient, the same bits on every rank of `group` (collective; one
-/// f64 is summed). Each slice counts once, on its primary rank, in the order of slots, accumulated in f64, so
-/// that neither threads nor ranks change it. Not a number or infinite when any gradient is.
-double gradient_norm(std::span<const Slot> slots, const comm::Group& group);
+/// Two numbers of one update, the same bits on every rank.
+struct LossAndNorm {
+  double loss = 0;  ///< Mean over the trained tokens of the whole update.
+  double norm = 0;  ///< Euclidean norm of the whole model's gradient, before clipping.
+};
+
+/// Adds up the ranks' loss shares and their parts of the gradient's norm. Collective over `group` (one
+/// message of two f64). Each slice counts once, on its primary rank, in the order of slots, accumulated in
+/// f64, so that neither the number of threads nor of ranks changes the norm. Not finite when any gradient is
+/// not. Call after Engine::finish_gradients(), with Engine::group().
+LossAndNorm sum_loss_and_norm(double loss_share, std::span<const Slot> slots, const comm::Group& group);
 
 /// Scales all gradients by max_norm / (norm + 1e-6) when that is below 1, as torch's clip_grad_norm_.
 /// max_norm 0: no clipping. Leaves gradients alone when `norm` is not finite.
@@ -25,8 +32,8 @@ double gradient_norm(std::span<const Slot> slots, const comm::Group& group);
 double clip_gradients(std::span<Slot> slots, double norm, double max_norm);
 
 /// The policy for gradients or a loss that are not finite: stop, before the weights are touched. All ranks
-/// throw together, as `norm` and `mean_loss` are the same on each.
-/// Throws ConfigError naming the step (1-based), both numbers and what to try.
-void require_finite(double mean_loss, double norm, int64_t step);
+/// throw together, for `update` is the same on each.
+/// Throws ConfigError naming the step (counted from 1), both numbers and what to try.
+void require_finite(const LossAndNorm& update, int64_t step);
 
 }  // namespace duoka::train

@@ -44,8 +44,6 @@ class TrainerLog {
   void write_evaluation(const StepReport& report, double eval_loss);
 
  private:
-  void write_line(const std::string& line);
-
   std::filesystem::path path_;
   int descriptor_ = -1;
 };

@@ -17,12 +17,13 @@ struct ScheduleOptions {
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;  ///< Updates of the whole run; >= 1 where the type needs it.
 
-  double num_cycles = -1;  ///< cosine*: half waves x 2 (0.5), restarts (1); -1: the type's default.
-  double min_lr = -1;      ///< cosine_with_min_lr: floor; or
-  double min_lr_rate =
-      -1;                ///< the same as a share of learning_rate. Also warmup_stable_decay's (min_lr_ratio).
-  double lr_end = 1e-7;  ///< polynomial: the last rate.
-  double power = 1;      ///< polynomial: exponent.
+  /// Waves (cosine, cosine_with_min_lr, warmup_stable_decay: 0.5) or restarts (1); -1: the type's default.
+  double num_cycles = -1;
+  double min_lr = -1;  ///< cosine_with_min_lr: the floor; give this or min_lr_rate.
+  /// The floor as a share of learning_rate; also warmup_stable_decay's min_lr_ratio (there 0 when left out).
+  double min_lr_rate = -1;
+  double lr_end = 1e-7;           ///< polynomial: the last rate.
+  double power = 1;               ///< polynomial: exponent.
   int64_t timescale = -1;         ///< inverse_sqrt: steps; -1: warmup_steps, or 10,000 without warm-up.
   int64_t num_decay_steps = -1;   ///< warmup_stable_decay: required.
   int64_t num_stable_steps = -1;  ///< warmup_stable_decay: -1: what warm-up and decay leave of total_steps.
@@ -53,7 +54,8 @@ class Schedule {
 
   /// What observe() has left, to go into a checkpoint; empty when the schedule is a pure function.
   virtual std::map<std::string, double> state() const { return {}; }
-  /// Takes back what state() gave. Throws FormatError when an entry is missing or unknown.
+  /// Takes back what state() gave. The rate scales with a learning_rate that was changed in between. Throws
+  /// ConfigError when the state is another schedule's, FormatError when it is not complete.
   virtual void load_state(const std::map<std::string, double>& state);
 };
 
@@ -63,8 +65,9 @@ const std::vector<std::string>& schedule_types();
 /// Throws ConfigError naming the option: unknown type (with the nearest), a missing or contradictory number.
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options);
 
-/// Hugging Face's rule: `warmup_steps` when above 0, else ceil(total_steps * warmup_ratio).
-/// Throws ConfigError when the ratio is not in [0, 1].
-int64_t resolve_warmup_steps(int64_t warmup_steps, double warmup_ratio, int64_t total_steps);
+/// Hugging Face's rule: `warmup_steps` from 1 on is a number of steps (cut to a whole one), below 1 a share
+/// of total_steps, rounded up; when it is 0, `warmup_ratio` is that share.
+/// Throws ConfigError when steps are negative or the ratio is not in [0, 1].
+int64_t resolve_warmup_steps(double warmup_steps, double warmup_ratio, int64_t total_steps);
 
 }  // namespace duoka::train

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace duoka::train {
+
+/// While one lives, SIGINT and SIGTERM are remembered instead of ending the process; a second one of either
+/// ends it as usual. Earlier handlers come back with the destructor. One at a time.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  /// The signal that came, or 0.
+  int received() const;
+};
+
+}  // namespace duoka::train

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/same_model.h"
+
+#include <sstream>
+#include <string>
+
+#include "duoka/comm/collectives.h"
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+
+namespace duoka::parallel {
+
+namespace {
+
+std::string describe(const std::vector<Parameter*>& parameters) {
+  std::ostringstream out;
+  for (const Parameter* parameter : parameters)
+    out << parameter->name << ' ' << parameter->value.sizes() << ' ' << parameter->value.scalar_type()
+        << (parameter->is_trainable ? " trainable" : " frozen") << '\n';
+  return out.str();
+}
+
+/// The first line in which `mine` and `other` differ, of each.
+std::pair<std::string, std::string> first_difference(const std::string& mine, const std::string& other) {
+  std::istringstream a(mine), b(other);
+  std::string line_a, line_b;
+  while (true) {
+    const bool has_a = static_cast<bool>(std::getline(a, line_a));
+    const bool has_b = static_cast<bool>(std::getline(b, line_b));
+    if (!has_a) line_a = "nothing more";
+    if (!has_b) line_b = "nothing more";
+    if (line_a != line_b || !has_a) return {line_a, line_b};
+  }
+}
+
+}  // namespace
+
+void check_same_model(const std::vector<Parameter*>& parameters, const comm::Group& group) {
+  if (group.size() == 1) return;
+  const auto all = comm::all_gather_text(describe(parameters), group);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const auto [first, other] = first_difference(all[0], all[rank]);
+    throw StateError(text("the ranks hold different models: rank 0 has \"", first, "\" where rank ", rank,
+                          " has \"", other, "\"; start every rank with the same options and files"));
+  }
+}
+
+void share_trainable_values(const std::vector<Parameter*>& parameters, const comm::Group& group) {
+  if (group.size() == 1) return;
+  for (Parameter* parameter : parameters) {
+    if (!parameter->is_trainable) continue;
+    at::Tensor value = parameter->value.contiguous();
+    comm::broadcast(value, 0, group);
+    if (!value.is_same(parameter->value)) parameter->value.copy_(value);
+  }
+}
+
+}  // namespace duoka::parallel

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/retention.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "train/manifest.h"
+
+namespace duoka::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view prefix = "checkpoint-";
+
+std::optional<int64_t> step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(prefix)) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
+  return step;
+}
+
+bool is_complete(const fs::path& folder) {
+  try {
+    verify_manifest(folder, read_manifest(folder), /*read_bytes=*/false);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Hidden first, so that a removal that is cut short leaves no half of a checkpoint under its name.
+void remove_at_once(const fs::path& folder) {
+  const fs::path hidden = folder.parent_path() / ("." + folder.filename().string() + ".removed");
+  std::error_code error;
+  fs::remove_all(hidden, error);
+  fs::rename(folder, hidden, error);
+  if (!error) fs::remove_all(hidden, error);
+  if (error)
+    throw SystemError(text("cannot remove the old checkpoint ", folder.string(), ": ", error.message(),
+                           "; the new one is complete"));
+}
+
+}  // namespace
+
+std::string checkpoint_name(int64_t step) { return text(prefix, step); }
+
+std::vector<std::pair<int64_t, fs::path>> list_checkpoints(const fs::path& output_dir) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(output_dir, error)) {
+    const auto step = step_of(item.path());
+    if (step && item.is_directory(error) && is_complete(item.path())) found.emplace_back(*step, item.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void remove_old_checkpoints(const fs::path& output_dir, int64_t limit, const std::string& best) {
+  if (limit <= 0) return;
+  const auto all = list_checkpoints(output_dir);
+  auto num_left = static_cast<int64_t>(all.size());
+  for (size_t i = 0; i + 1 < all.size() && num_left > limit; ++i) {
+    const fs::path& folder = all[i].second;
+    if (!best.empty() && folder.filename() == fs::path(best).filename()) continue;
+    remove_at_once(folder);
+    --num_left;
+  }
+}
+
+void replace_folder(const fs::path& replacement, const fs::path& folder) {
+  const fs::path old = folder.parent_path() / ("." + folder.filename().string() + ".replaced");
+  std::error_code error;
+  fs::remove_all(old, error);
+  fs::rename(folder, old, error);
+  if (!error) fs::rename(replacement, folder, error);
+  if (error)
+    throw SystemError(
+        text("cannot replace ", folder.string(), " by ", replacement.string(), ": ", error.message()));
+  fs::remove_all(old, error);
+}
+
+}  // namespace duoka::train

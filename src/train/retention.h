@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace duoka::train {
+
+/// "checkpoint-<step>".
+std::string checkpoint_name(int64_t step);
+
+/// Complete checkpoints (manifest, all files with their sizes) in `output_dir`, by rising step.
+std::vector<std::pair<int64_t, std::filesystem::path>> list_checkpoints(
+    const std::filesystem::path& output_dir);
+
+/// Removes the oldest complete ones until `limit` are left (0: keeps all). The newest and the one named
+/// `best` ("" for none) stay in any case. Each vanishes at once, by a rename, before its files are removed.
+void remove_old_checkpoints(const std::filesystem::path& output_dir, int64_t limit, const std::string& best);
+
+/// Puts `replacement` in the place of `folder`, which exists.
+void replace_folder(const std::filesystem::path& replacement, const std::filesystem::path& folder);
+
+}  // namespace duoka::train

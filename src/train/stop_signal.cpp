@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/train/stop_signal.h"
+
+#include <signal.h>
+
+#include <array>
+
+namespace duoka::train {
+
+namespace {
+
+constexpr std::array stop_signals{SIGINT, SIGTERM};
+// A handler can reach nothing but a global.
+volatile sig_atomic_t received_signal = 0;
+struct sigaction earlier[stop_signals.size()];
+
+extern "C" void remember_signal(int number) {
+  received_signal = number;
+  signal(number, SIG_DFL);  // the next one is not waited for
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  received_signal = 0;
+  struct sigaction action {};
+  action.sa_handler = remember_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < stop_signals.size(); ++i) sigaction(stop_signals[i], &action, &earlier[i]);
+}
+
+StopSignal::~StopSignal() {
+  for (size_t i = 0; i < stop_signals.size(); ++i) sigaction(stop_signals[i], &earlier[i], nullptr);
+}
+
+int StopSignal::received() const { return received_signal; }
+
+}  // namespace duoka::train

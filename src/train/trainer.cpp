@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <limits>
+#include <vector>
+
+#include <ATen/ops/tensor.h>
+
+#include "duoka/comm/collectives.h"
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/train/checkpoint.h"
+#include "duoka/train/gradients.h"
+#include "duoka/train/loss_plot.h"
+#include "duoka/train/stop_signal.h"
+#include "train/append_file.h"
+#include "train/run_log.h"
+
+namespace duoka::train {
+
+int64_t total_updates(data::Loader& loader, double num_epochs, int64_t max_steps) {
+  if (max_steps > 0) return max_steps;
+  const auto whole = static_cast<int64_t>(num_epochs);
+  int64_t total = 0;
+  for (int64_t epoch = 0; epoch < whole; ++epoch) total += loader.num_updates(epoch);
+  const double rest = num_epochs - static_cast<double>(whole);
+  if (rest > 0) total += static_cast<int64_t>(std::ceil(rest * static_cast<double>(loader.num_updates(whole))));
+  return total;
+}
+
+class Trainer::Impl {
+ public:
+  Impl(TrainerParts parts, TrainerOptions options) : parts_(std::move(parts)), options_(std::move(options)) {
+    if (options_.total_steps < 1) throw ConfigError("nothing to train: the run would have 0 updates");
+    parts_.optimizer.prepare(parts_.engine.slots());
+    run_.seed = options_.seed;
+    run_.optimizer = options_.optimizer_name;
+    run_.settings = options_.settings;
+  }
+
+  void resume(const std::filesystem::path& checkpoint) {
+    RunState saved = load_checkpoint(checkpoint, parts_.engine.slots(), parts_.engine.group());
+    parts_.engine.publish();
+    for (const std::string& difference : differences(saved.settings, options_.settings))
+      if (parts_.log.rank() == 0) parts_.log.warning(text("resuming with another ", difference));
+    parts_.schedule.load_state(saved.schedule_state);
+    saved.settings = options_.settings;
+    run_ = std::move(saved);
+    parts_.log.info(text("resumed from ", checkpoint.string(), " after step ", run_.step));
+  }
+
+  TrainSummary run();
+
+ private:
+  struct Position {
+    int64_t epoch;
+    int64_t index;
+    int64_t updates;  // of this epoch
+  };
+
+  RunLog::Step update(const Position& at);
+  /// Adds up over the ranks: tokens of the update, and whether a rank was told to stop.
+  int64_t agree(int64_t num_tokens);
+  void evaluate();
+  void after_evaluation(double loss);
+  void save();
+  void finish(const RunLog& log, TrainSummary& summary);
+  void fill_trainer_state();
+  void log_rows(const data::Update& update);
+  bool is_main() const { return parts_.log.rank() == 0; }
+
+  TrainerParts parts_;
+  TrainerOptions options_;
+  RunState run_;
+  std::unique_ptr<RunLog> log_;
+  StopSignal* stop_ = nullptr;
+  int stop_signal_ = 0;
+  std::optional<double> last_eval_loss_;
+  int64_t evaluations_without_progress_ = 0;
+  int64_t last_evaluated_ = -1;
+  int64_t last_saved_ = -1;
+  std::unique_ptr<std::ofstream> row_ids_;
+};
+
+int64_t Trainer::Impl::agree(int64_t num_tokens) {
+  at::Tensor tally = at::tensor({static_cast<double>(num_tokens), static_cast<double>(stop_->received())},
+                                at::kDouble);
+  // Signals go to every rank, but not at the same update: the larger number decides for all.
+  at::Tensor signal = tally.slice(0, 1, 2).clone();
+  at::Tensor tokens = tally.slice(0, 0, 1).clone();
+  comm::all_reduce(tokens, comm::Op::sum, parts_.engine.group());
+  comm::all_reduce(signal, comm::Op::max, parts_.engine.group());
+  stop_signal_ = static_cast<int>(signal.item<double>());
+  return static_cast<int64_t>(tokens.item<double>());
+}
+
+void Trainer::Impl::log_rows(const data::Update& update) {
+  if (!options_.log_row_ids) return;
+  std::vector<std::string> ids;
+  for (const int64_t id : update.row_ids) ids.push_back(std::to_string(id));
+  const auto of_ranks = comm::all_gather_text("[" + join(ids) + "]", parts_.engine.group());
+  if (!is_main()) return;
+  if (row_ids_ == nullptr)
+    row_ids_ = std::make_unique<std::ofstream>(options_.output_dir / "row_ids.jsonl",
+                                               run_.step > 0 ? std::ios::app : std::ios::trunc);
+  *row_ids_ << text("{\"step\": ", run_.step + 1, ", \"epoch\": ", update.epoch, ", \"ranks\": [", join(of_ranks),
+                    "]}\n")
+            << std::flush;
+}
+
+RunLog::Step Trainer::Impl::update(const Position& at) {
+  const data::Update update = parts_.train.get(at.epoch, at.index);
+  log_rows(update);
+  const double share = parts_.engine.forward_backward(update.streams, update.num_trained);
+  parts_.engine.finish_gradients();
+  const LossAndNorm total = sum_loss_and_norm(share, parts_.engine.slots(), parts_.engine.group());
+  require_finite(total, run_.step + 1);
+  clip_gradients(parts_.engine.slots(), total.norm, options_.max_grad_norm);
+  const double rate = parts_.schedule.learning_rate(run_.step);
+  parts_.optimizer.step(parts_.engine.slots(), rate);
+  parts_.engine.publish();
+
+  int64_t num_tokens = 0;
+  for (const Stream& stream : update.streams) num_tokens += stream.num_tokens();
+  num_tokens = agree(num_tokens);
+
+  ++run_.step;
+  run_.tokens_seen += num_tokens;
+  run_.epoch = at.epoch;
+  run_.updates_in_epoch = at.index + 1;
+  const double epoch = static_cast<double>(at.epoch) + static_cast<double>(at.index + 1) / static_cast<double>(at.updates);
+  run_.trainer.epoch = epoch;
+  return {run_.step, epoch, total.loss, total.norm, rate, num_tokens};
+}
+
+void Trainer::Impl::evaluate() {
+  if (parts_.eval == nullptr || last_evaluated_ == run_.step) return;
+  const auto start = std::chrono::steady_clock::now();
+  parallel::LossSums sums;
+  const int64_t updates = parts_.eval->num_updates(0);
+  for (int64_t i = 0; i < updates; ++i) {
+    data::Update batch = parts_.eval->get(0, i);
+    for (Stream& stream : batch.streams) stream.is_training = false;
+    const parallel::LossSums part = parts_.engine.evaluate(batch.streams);
+    sums.loss_sum += part.loss_sum;
+    sums.num_trained += part.num_trained;
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  last_evaluated_ = run_.step;
+  log_->evaluation(run_.step, run_.trainer.epoch, sums.mean(), seconds);
+  after_evaluation(sums.mean());
+}
+
+void Trainer::Impl::after_evaluation(double loss) {
+  last_eval_loss_ = loss;
+  if (run_.step == 0) return;  // before training: nothing to keep or to judge
+  parts_.schedule.observe(loss);
+  const bool is_best = !run_.trainer.best_metric || loss < *run_.trainer.best_metric;
+  evaluations_without_progress_ = is_best ? 0 : evaluations_without_progress_ + 1;
+  if (!is_best) return;
+  run_.trainer.best_metric = loss;
+  run_.trainer.best_global_step = run_.step;
+  // The best is worth a checkpoint whatever save_steps says: it could not be loaded at the end otherwise.
+  if (options_.load_best_model_at_end) {
+    run_.trainer.best_model_checkpoint =
+        (options_.output_dir / text("checkpoint-", run_.step)).string();
+    save();
+  }
+}
+
+void Trainer::Impl::fill_trainer_state() {
+  TrainerState& state = run_.trainer;
+  state.global_step = run_.step;
+  state.max_steps = options_.total_steps;
+  state.num_train_epochs = options_.num_train_epochs;
+  state.train_batch_size = options_.train_batch_size;
+  state.logging_steps = options_.logging_steps;
+  state.eval_steps = options_.eval.every;
+  state.save_steps = options_.save.every;
+}
+
+void Trainer::Impl::save() {
+  if (last_saved_ == run_.step) return;
+  fill_trainer_state();
+  run_.schedule_state = parts_.schedule.state();
+  SaveOptions save_options;
+  save_options.save_total_limit = options_.save_total_limit;
+  save_options.keep_best = options_.load_best_model_at_end;
+  save_options.log = parts_.log;
+  save_options.write_more = parts_.write_model;
+  const auto folder =
+      save_checkpoint(options_.output_dir, parts_.engine.slots(), run_, parts_.engine.group(), save_options);
+  last_saved_ = run_.step;
+  parts_.log.info(text("saved ", folder.string()));
+}
+
+void Trainer::Impl::finish(const RunLog& log, TrainSummary& summary) {
+  summary.steps = run_.step;
+  summary.train_loss = log.mean_loss();
+  summary.seconds = log.seconds();
+  summary.tokens_per_second = summary.seconds > 0 ? static_cast<double>(log.num_tokens()) / summary.seconds : 0;
+  summary.eval_loss = last_eval_loss_;
+  summary.best_eval_loss = run_.trainer.best_metric;
+  summary.best_checkpoint = run_.trainer.best_model_checkpoint;
+  summary.stop_signal = stop_signal_;
+  if (!is_main()) return;
+  fill_trainer_state();
+  write_trainer_state(options_.output_dir / "trainer_state.json", run_.trainer);
+  Results results{{"epoch", run_.trainer.epoch},
+                  {"total_steps", static_cast<double>(run_.step)},
+                  {"num_input_tokens_seen", static_cast<double>(run_.tokens_seen)},
+                  {"train_loss", summary.train_loss},
+                  {"train_runtime", summary.seconds},
+                  {"train_tokens_per_second", summary.tokens_per_second}};
+  write_results(options_.output_dir, "train", results);
+  if (summary.eval_loss)
+    write_results(options_.output_dir, "eval",
+                  {{"epoch", run_.trainer.epoch},
+                   {"eval_loss", *summary.eval_loss},
+                   {"perplexity", std::exp(*summary.eval_loss)}});
+  if (options_.plot_loss)
+    write_loss_plot(options_.output_dir / "training_loss.svg",
+                    loss_curves(run_.trainer.log_history, "training loss of " + options_.output_dir.string()));
+}
+
+TrainSummary Trainer::Impl::run() {
+  StopSignal stop;
+  stop_ = &stop;
+  log_ = std::make_unique<RunLog>(options_, parts_.log, run_.step, run_.trainer);
+  last_saved_ = run_.step;
+  if (options_.eval_on_start && run_.step == 0) evaluate();
+
+  Position at{run_.epoch, run_.updates_in_epoch, parts_.train.num_updates(run_.epoch)};
+  bool is_stopped = false;
+  while (run_.step < options_.total_steps && !is_stopped) {
+    if (at.index == at.updates) at = {at.epoch + 1, 0, parts_.train.num_updates(at.epoch + 1)};
+    log_->pause();
+    log_->step(update(at));
+    ++at.index;
+    const bool ends_epoch = at.index == at.updates;
+    if (options_.eval.is_due(run_.step, ends_epoch)) evaluate();
+    if (options_.save.is_due(run_.step, ends_epoch)) save();
+    is_stopped = stop_signal_ != 0 || (options_.early_stopping_patience > 0 &&
+                                       evaluations_without_progress_ >= options_.early_stopping_patience);
+  }
+  if (stop_signal_ == 0) {
+    if (options_.eval.unit != Interval::Unit::never) evaluate();
+    if (evaluations_without_progress_ > 0 && options_.early_stopping_patience > 0 && is_stopped)
+      parts_.log.info(text("stopped early: ", evaluations_without_progress_, " evaluations without a lower loss"));
+  }
+  if (options_.save.unit != Interval::Unit::never || stop_signal_ != 0) save();
+  if (stop_signal_ == 0 && options_.load_best_model_at_end && !run_.trainer.best_model_checkpoint.empty() &&
+      run_.trainer.best_global_step != run_.step) {
+    load_checkpoint(run_.trainer.best_model_checkpoint, parts_.engine.slots(), parts_.engine.group());
+    parts_.engine.publish();
+    parts_.log.info(text("loaded the best checkpoint, ", run_.trainer.best_model_checkpoint));
+  }
+  TrainSummary summary;
+  finish(*log_, summary);
+  stop_ = nullptr;
+  return summary;
+}
+
+Trainer::Trainer(TrainerParts parts, TrainerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(parts), std::move(options))) {}
+Trainer::~Trainer() = default;
+void Trainer::resume(const std::filesystem::path& checkpoint) { impl_->resume(checkpoint); }
+TrainSummary Trainer::run() { return impl_->run(); }
+
+}  // namespace duoka::train
