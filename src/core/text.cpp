@@ -51,6 +51,28 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+std::string printable(std::string_view text, size_t max_bytes) {
+  std::string shown;
+  for (const char c : text) {
+    if (shown.size() >= max_bytes) {
+      // Cut before a character, not within one: its later bytes are 10xxxxxx.
+      if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) {
+        while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80) shown.pop_back();
+        if (!shown.empty()) shown.pop_back();
+      }
+      return shown + "…";
+    }
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F) {
+      shown += c;
+    } else {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      shown += escape;
+    }
+  }
+  return shown;
+}
+
 std::string bytes_text(int64_t bytes) {
   static constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto value = static_cast<double>(bytes);

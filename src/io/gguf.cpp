@@ -37,7 +37,7 @@ class GgufReader {
   static constexpr int max_array_depth = 4;
 
   [[noreturn]] void refuse(const std::string& why) const {
-    throw FormatError(text(file_.path().string(), ": ", why));
+    throw FormatError(text(file_.path().string(), ": ", printable(why)));
   }
 
   uint64_t rest() const { return bytes_.size() - at_; }

@@ -162,7 +162,7 @@ class Builder {
     const auto line = first_line_ + std::count(before.begin(), before.end(), '\n');
     const size_t newline = before.rfind('\n');
     const size_t column = newline == std::string_view::npos ? at + 1 : at - newline;
-    throw FormatError(text(origin_, ":", line, ":", column, ": ", why));
+    throw FormatError(text(origin_, ":", line, ":", column, ": ", printable(why)));
   }
 
   std::string_view text_;

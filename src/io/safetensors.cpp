@@ -69,7 +69,9 @@ class HeaderReader {
     uint64_t end;
   };
 
-  [[noreturn]] void refuse(const std::string& why) const { throw FormatError(text(origin_, ": ", why)); }
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw FormatError(text(origin_, ": ", printable(why)));
+  }
   std::string text_origin() const { return origin_ + " (header)"; }
 
   void refuse_other_formats() const {
@@ -132,7 +134,7 @@ class HeaderReader {
   }
 
   Range range(const std::string& name, const Json& value, uint64_t data_size) const {
-    const Json& offsets = require_array(value, "data_offsets", text(origin_, ": tensor ", name));
+    const Json& offsets = require_array(value, "data_offsets", text(origin_, ": tensor ", printable(name)));
     if (offsets.size() != 2)
       refuse(text("tensor ", name, ": data_offsets has ", offsets.size(), " numbers; wanted 2"));
     const Range range{count(offsets[0], name, "data_offsets"), count(offsets[1], name, "data_offsets")};
@@ -144,7 +146,7 @@ class HeaderReader {
   }
 
   TensorView tensor(const std::string& name, const Json& value, Range range) const {
-    const std::string origin = text(origin_, ": tensor ", name);
+    const std::string origin = text(origin_, ": tensor ", printable(name));
     TensorView view;
     view.name = name;
     const std::string dtype = require_string(value, "dtype", origin);

@@ -24,6 +24,14 @@ TEST(Nearest, FindsTypingMistakesAndNothingElse) {
   EXPECT_EQ(nearest("x", {}), "");
 }
 
+TEST(Printable, StaysOneLineAndNoEscapeSequence) {
+  EXPECT_EQ(printable("weight 你好"), "weight 你好");
+  EXPECT_EQ(printable(std::string_view("a\nb\x1b[2J\0c\x7f", 10)), "a\\x0Ab\\x1B[2J\\x00c\\x7F");
+  EXPECT_EQ(printable("abcdef", 4), "abcd…");
+  EXPECT_EQ(printable("ab你好", 5), "ab你…");
+  EXPECT_EQ(printable("ab你好", 7), "ab你…");  // no half character
+}
+
 TEST(BytesText, ChoosesItsUnit) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(1023), "1023 B");

@@ -124,6 +124,13 @@ TEST(SafetensorsFile, RefusesAnOverflowBehindAZero) {
   EXPECT_THAT(message_of<FormatError>([&] { SafetensorsFile::open(path); }), HasSubstr("too large"));
 }
 
+TEST(SafetensorsFile, ANameWithControlCharactersStaysOneLine) {
+  const TemporaryFolder folder;
+  const auto path =
+      file_with(folder, R"({"a\n\u001b[2J":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 8);
+  EXPECT_THAT(message_of<FormatError>([&] { SafetensorsFile::open(path); }), HasSubstr("a\\x0A\\x1B[2J"));
+}
+
 TEST(SafetensorsFile, ListsTensorsInTheOrderOfTheirData) {
   const TemporaryFolder folder;
   const auto path = file_with(folder,

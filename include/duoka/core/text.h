@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <sstream>
 #include <string>
@@ -23,6 +24,10 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 /// Of `candidates` the one nearest to `word` by edit distance, or "" when none is near enough to be a
 /// likely typing mistake (distance over a third of the length).
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// `text` as a message can show it whatever a file holds: control characters as \xNN, so that it stays one
+/// line and drives no terminal; over `max_bytes` cut, with "…" at the end.
+std::string printable(std::string_view text, size_t max_bytes = 500);
 
 /// 1536 -> "1.5 KiB".
 std::string bytes_text(int64_t bytes);

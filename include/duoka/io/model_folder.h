@@ -66,6 +66,7 @@ class WeightsWriter {
 
  private:
   void open_shard(size_t shard);
+  void finish_full_shards();
 
   std::filesystem::path folder_;
   std::vector<std::vector<TensorSpec>> shards_;

@@ -68,6 +68,8 @@ class SafetensorsWriter {
   /// Appends to the data of `name`, in one piece or several. Throws StateError when it is not `name`'s turn
   /// (the tensors before it are not full yet) or there are more bytes than it has.
   void write(std::string_view name, std::span<const std::byte> bytes);
+  /// True when the data of every tensor is there.
+  bool is_full() const { return current_ == tensors_.size(); }
   /// Throws StateError when data is missing. Waits for the disk.
   void commit();
 
