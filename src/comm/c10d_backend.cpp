@@ -3,6 +3,8 @@
 #include "comm/c10d_backend.h"
 
 #include <algorithm>
+#include <exception>
+#include <future>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -60,11 +62,25 @@ class C10dStore final : public KeyStore {
   StorePtr store_;
 };
 
-std::shared_ptr<KeyStore> tcp_store(const std::string& host, const c10d::TCPStoreOptions& options,
-                                    const std::string& prefix) {
-  StorePtr store = c10::make_intrusive<c10d::TCPStore>(host, options);
-  if (!prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(prefix, store);
-  return std::make_shared<C10dStore>(std::move(store));
+/// A TCPStore's first exchange of words has no time-out of its own: with a port of some other program it
+/// would wait for ever. So that happens on another thread, which is left behind in this case.
+StorePtr open_tcp_store(const std::string& host, const c10d::TCPStoreOptions& options) {
+  auto opened = std::make_shared<std::promise<StorePtr>>();
+  auto store = opened->get_future();
+  std::thread([opened, host, options] {
+    try {
+      opened->set_value(c10::make_intrusive<c10d::TCPStore>(host, options));
+    } catch (...) {
+      opened->set_exception(std::current_exception());
+    }
+  }).detach();
+  try {
+    if (store.wait_for(options.timeout) == std::future_status::ready) return store.get();
+  } catch (const std::exception&) {
+    // c10d's words tell of bytes and frames; those below hold for all of them.
+  }
+  throw CommError(text("what listens at ", host, ":", options.port, " does not answer as rank 0 of this job;",
+                       " correct MASTER_ADDR and MASTER_PORT"));
 }
 
 class C10dTransfer final : public Transfer {
@@ -194,14 +210,15 @@ BackendPtr make_gloo(const StorePtr& store, const WiresOptions& options) {
 
 }  // namespace
 
-std::shared_ptr<KeyStore> serve_store(int listen_fd, int port, milliseconds timeout) {
+std::shared_ptr<KeyStore> serve_store(int listen_fd, const std::string& address, int port,
+                                      milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.isServer = true;
   options.waitWorkers = false;  // the join table waits, and can say for whom
   options.timeout = timeout;
   options.masterListenFd = listen_fd;
-  return tcp_store("127.0.0.1", options, "");
+  return std::make_shared<C10dStore>(open_tcp_store(address, options));
 }
 
 std::shared_ptr<KeyStore> reach_store(const std::string& host, int port, const std::string& prefix,
@@ -210,7 +227,9 @@ std::shared_ptr<KeyStore> reach_store(const std::string& host, int port, const s
   options.port = static_cast<uint16_t>(port);
   options.waitWorkers = false;
   options.timeout = timeout;
-  return tcp_store(host, options, prefix);
+  StorePtr store = open_tcp_store(host, options);
+  if (!prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+  return std::make_shared<C10dStore>(std::move(store));
 }
 
 std::shared_ptr<KeyStore> store_in_process() {

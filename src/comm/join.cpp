@@ -28,24 +28,33 @@ constexpr size_t max_named_ranks = 8;
 
 std::string rank_key(int rank) { return text("join/rank/", rank); }
 
+/// Rank 0 keeps the table: it stays until the others have read why.
+void linger(const World& world) {
+  if (world.rank == 0) std::this_thread::sleep_for(4 * poll_interval);
+}
+
 /// Tells all ranks, once, that the job cannot start.
-[[noreturn]] void fail_for_all(KeyStore& store, const std::string& why) {
-  throw ConfigError(store.set_once("join/failed", why));
+[[noreturn]] void fail_for_all(KeyStore& store, const World& world, const std::string& why) {
+  const std::string first = store.set_once("join/failed", why);
+  linger(world);
+  throw ConfigError(first);
 }
 
 void check_size(KeyStore& store, const World& world) {
   const std::string size = std::to_string(world.size);
   const std::string first = store.set_once("join/size", size);
   if (first == size) return;
-  fail_for_all(store, text("rank ", world.rank, " was started as one of ", size, ", another rank as one of ",
-                           first, "; give every rank the same number (WORLD_SIZE)"));
+  fail_for_all(store, world,
+               text("rank ", world.rank, " was started as one of ", size, ", another rank as one of ", first,
+                    "; give every rank the same number (WORLD_SIZE)"));
 }
 
 void enter(KeyStore& store, const World& world, const std::string& name) {
   const std::string holder = store.set_once(rank_key(world.rank), name);
   if (holder == name) return;
-  fail_for_all(store, text("rank ", world.rank, " of ", world.size, " came twice: ", holder, " and ", name,
-                           "; give each process a RANK of its own, 0 to ", world.size - 1));
+  fail_for_all(store, world,
+               text("rank ", world.rank, " of ", world.size, " came twice: ", holder, " and ", name,
+                    "; give each process a RANK of its own, 0 to ", world.size - 1));
 }
 
 std::vector<std::string> missing_ranks(KeyStore& store, int size) {
@@ -62,12 +71,6 @@ std::string who_is_missing(KeyStore& store, int64_t num_joined, const World& wor
               "; missing: rank ", join(missing));
 }
 
-/// Rank 0 keeps the table: it stays until the others have read why.
-void throw_failure(const std::string& why, bool keeps_table) {
-  if (keeps_table) std::this_thread::sleep_for(4 * poll_interval);
-  throw ConfigError(why);
-}
-
 }  // namespace
 
 void enter_join_table(KeyStore& store, const World& world, const std::string& name, milliseconds timeout) {
@@ -80,12 +83,17 @@ void enter_join_table(KeyStore& store, const World& world, const std::string& na
   while (true) {
     const int64_t num_joined = store.add("join/count", 0);
     if (num_joined >= world.size) return;
-    if (const auto why = store.find("join/failed")) throw_failure(*why, world.rank == 0);
+    if (const auto why = store.find("join/failed")) {
+      linger(world);
+      throw ConfigError(*why);
+    }
     const auto now = Clock::now();
-    if (now - start >= timeout)
-      throw CommError(text(who_is_missing(store, num_joined, world), " after ",
-                           std::chrono::duration<double>(timeout).count(),
+    if (now - start >= timeout) {
+      const std::string missing = who_is_missing(store, num_joined, world);
+      linger(world);
+      throw CommError(text(missing, " after ", std::chrono::duration<double>(timeout).count(),
                            " s. Start what is missing, or wait longer with ddp_timeout (seconds)"));
+    }
     if (now >= next_notice) {
       log.info(text("waiting: ", who_is_missing(store, num_joined, world)));
       next_notice = now + seconds(30);

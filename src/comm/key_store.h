@@ -10,7 +10,7 @@
 namespace duoka::comm {
 
 /// Small table of words that all ranks of a job see; where they meet before there are wires.
-/// Every call is one or two messages to the process that keeps it; throws CommError when that is gone.
+/// Every call is one or two messages to the process that keeps it. All throw CommError when that is gone.
 class KeyStore {
  public:
   virtual ~KeyStore() = default;
@@ -21,8 +21,10 @@ class KeyStore {
   virtual int64_t add(const std::string& key, int64_t count) = 0;
 };
 
-/// Serves a store on `listen_fd`, a listening socket bound to `port`, which it owns from then on.
-std::shared_ptr<KeyStore> serve_store(int listen_fd, int port, std::chrono::milliseconds timeout);
+/// Serves a store on `listen_fd`, a listening socket bound to `port`, which it owns from then on; uses it
+/// itself through `address`.
+std::shared_ptr<KeyStore> serve_store(int listen_fd, const std::string& address, int port,
+                                      std::chrono::milliseconds timeout);
 /// The store someone serves at host:port. Keys get `prefix` in front.
 std::shared_ptr<KeyStore> reach_store(const std::string& host, int port, const std::string& prefix,
                                       std::chrono::milliseconds timeout);

@@ -13,9 +13,9 @@ namespace duoka::comm {
 
 struct LaunchOptions {
   /// Program to run; "" is this one (/proc/self/exe).
-  std::string program;
+  std::string program = {};
   /// Added to the environment of each rank, "NAME=value".
-  std::vector<std::string> environment;
+  std::vector<std::string> environment = {};
   /// Gives each rank its own share of the cores this process may use.
   bool pin_cores = false;
   /// After the first failure the others may end by themselves for so long, before SIGTERM.

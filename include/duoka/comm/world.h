@@ -28,7 +28,7 @@ struct World {
   int listen_fd = -1;
   /// torchrun's agent already serves the store at master_addr:master_port, so rank 0 must not.
   bool has_store = false;
-  std::string store_prefix;  ///< Keeps attempts of one job apart in a shared store.
+  std::string store_prefix = {};  ///< Keeps attempts of one job apart in a shared store.
 
   /// Reads `getenv`-like lookup; std::nullopt for an unset variable. Waits for nothing.
   using Lookup = std::function<std::optional<std::string>(const std::string&)>;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/comm/launcher.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "comm/child.h"
+#include "comm/cores.h"
+#include "comm/sockets.h"
+#include "duoka/core/error.h"
+#include "duoka/core/log.h"
+#include "duoka/core/text.h"
+
+extern char** environ;
+
+namespace duoka::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// So many Ctrl-C are meant: the ranks are not asked any more.
+constexpr int num_signals_that_kill = 3;
+
+/// Takes the signals that matter here as values instead of interruptions, while it lives.
+class SignalQueue final {
+ public:
+  SignalQueue() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, &mask_before_);
+    // Where a parent left it ignored, the kernel would take the children's exit codes away.
+    struct sigaction by_default {};
+    by_default.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &by_default, &child_action_before_);
+  }
+  ~SignalQueue() {
+    sigaction(SIGCHLD, &child_action_before_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  }
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+
+  /// The next signal, or 0 after a while without one.
+  int next() const {
+    const timespec patience{.tv_sec = 0, .tv_nsec = 100'000'000};
+    const int signal = sigtimedwait(&set_, nullptr, &patience);
+    return std::max(signal, 0);
+  }
+  const sigset_t& mask_before() const { return mask_before_; }
+
+ private:
+  sigset_t set_;
+  sigset_t mask_before_;
+  struct sigaction child_action_before_ {};
+};
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? text("SIG", name) : std::to_string(signal);
+}
+
+bool is_set(const char* name) { return std::getenv(name) != nullptr; }
+
+/// The launcher's environment without `names`, which the ranks get anew.
+std::vector<std::string> environment_without(const std::vector<std::string_view>& names) {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    if (std::ranges::find(names, variable.substr(0, variable.find('='))) == names.end())
+      out.emplace_back(variable);
+  }
+  return out;
+}
+
+std::vector<std::string> rank_environment(int rank, int num_ranks, int port, int listen_fd,
+                                          const LaunchOptions& options) {
+  auto out = environment_without({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                                  "MASTER_PORT", "DUOKA_LAUNCHED", "DUOKA_LISTEN_FD", "DUOKA_REPORT_FD",
+                                  "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID"});
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, int>>{{"RANK", rank},
+                                                          {"WORLD_SIZE", num_ranks},
+                                                          {"LOCAL_RANK", rank},
+                                                          {"LOCAL_WORLD_SIZE", num_ranks},
+                                                          {"MASTER_PORT", port},
+                                                          {"DUOKA_LAUNCHED", 1}})
+    out.push_back(text(name, "=", value));
+  out.emplace_back("MASTER_ADDR=127.0.0.1");
+  if (rank == 0) out.push_back(text("DUOKA_LISTEN_FD=", listen_fd));
+  if (!is_set("OMP_NUM_THREADS"))
+    out.push_back(text("OMP_NUM_THREADS=", std::max(1, usable_cores() / num_ranks)));
+  // libtorch warns on stderr when a peer goes; which one went first is the launcher's to say.
+  if (!is_set("TORCH_CPP_LOG_LEVEL")) out.emplace_back("TORCH_CPP_LOG_LEVEL=ERROR");
+  out.insert(out.end(), options.environment.begin(), options.environment.end());
+  return out;
+}
+
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) throw SystemError(text("cannot find this program's file in /proc/self/exe: ", error.message()));
+  return path;
+}
+
+/// The ranks of one run, from start to exit code.
+class Job final {
+ public:
+  Job(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options)
+      : num_ranks_(num_ranks), options_(options) {
+    std::string program = options.program.empty() ? own_program() : options.program;
+    if (::access(program.c_str(), X_OK) != 0)
+      throw SystemError(text("cannot run '", program, "': ", std::strerror(errno)));
+    // Held from here to rank 0's start: two runs never get the same port.
+    const int listen_fd = listen_on("127.0.0.1", 0);
+    const auto cores = allowed_cores();
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      ChildSetup setup{
+          .program = program,
+          .arguments = arguments,
+          .environment = rank_environment(rank, num_ranks, port_of(listen_fd), listen_fd, options),
+          .cores = {},
+          .has_stdout = rank == 0,
+          .inherited_fd = rank == 0 ? listen_fd : -1,
+          .signal_mask = signals_.mask_before()};
+      if (options.pin_cores) setup.cores = share_of_cores(cores, rank, num_ranks);
+      children_.emplace_back(rank, std::move(setup));
+    }
+    ::close(listen_fd);
+  }
+
+  int run() {
+    while (is_anyone_running()) {
+      handle(signals_.next());
+      collect();
+      stop_the_rest_in_time();
+    }
+    return conclude();
+  }
+
+ private:
+  bool is_anyone_running() const {
+    return std::ranges::any_of(children_, [](const Child& child) { return child.is_running(); });
+  }
+
+  void send_all(int signal) const {
+    for (const Child& child : children_) child.send(signal);
+  }
+
+  void handle(int signal) {
+    if (signal == SIGTSTP) {
+      send_all(SIGSTOP);
+      ::raise(SIGSTOP);
+      send_all(SIGCONT);  // here again once the shell continues this process
+    } else if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) {
+      forwarded_ = signal;
+      send_all(++num_forwarded_ >= num_signals_that_kill ? SIGKILL : signal);
+    }
+  }
+
+  void collect() {
+    for (Child& child : children_) {
+      if (!child.has_just_ended() || child.exit_code() == 0 || stopping_since_) continue;
+      failed_.push_back(&child);
+      if (!failing_since_) failing_since_ = Clock::now();
+    }
+  }
+
+  void stop_the_rest_in_time() {
+    const auto now = Clock::now();
+    if (failing_since_ && !stopping_since_ && now - *failing_since_ >= options_.grace) {
+      stopping_since_ = now;
+      send_all(SIGTERM);
+    }
+    if (stopping_since_ && now - *stopping_since_ >= options_.kill_after) send_all(SIGKILL);
+  }
+
+  /// A failure about a peer counts only where there is no other; then the earliest.
+  const Child& culprit() const {
+    const auto order = [](const Child* child) {
+      return std::pair(child->report() && child->report()->is_echo, child->failure_nanoseconds());
+    };
+    return **std::ranges::min_element(failed_, {}, order);
+  }
+
+  int conclude() const {
+    if (failed_.empty()) return 0;
+    const Child& first = culprit();
+    Log().status("");
+    Log().info(block_of(first));
+    return first.exit_code();
+  }
+
+  std::string block_of(const Child& child) const {
+    if (child.report()) return child.report()->block;
+    const std::string who = text("rank ", child.rank(), " of ", num_ranks_);
+    const int signal = child.fatal_signal();
+    if (signal == 0)
+      return text("error: ", who, " ended with exit code ", child.exit_code(), " and left no message");
+    if (signal == forwarded_) return text("stopped by ", signal_name(signal));
+    const char* hint = signal == SIGKILL ? "; the system does this when memory runs out (see dmesg)" : "";
+    return text("error: ", who, " (process ", child.pid(), ") was killed by signal ", signal, " (",
+                signal_name(signal), ")", hint);
+  }
+
+  int num_ranks_;
+  LaunchOptions options_;
+  SignalQueue signals_;
+  std::vector<Child> children_;
+  std::vector<const Child*> failed_;
+  std::optional<Clock::time_point> failing_since_;
+  std::optional<Clock::time_point> stopping_since_;
+  int forwarded_ = 0;
+  int num_forwarded_ = 0;
+};
+
+}  // namespace
+
+int launch(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options) {
+  if (num_ranks < 1) throw ConfigError(text("cards = ", num_ranks, " makes no run; wanted at least 1"));
+  return Job(num_ranks, arguments, options).run();
+}
+
+}  // namespace duoka::comm

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small program of many cards for launcher_test.cpp: launcher_child <cards> <mode> [argument …].
+// Each rank leaves a file <PIDS>/<rank> with its process id where the variable PIDS names a folder.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include "comm/cores.h"
+#include "duoka/comm/collectives.h"
+#include "duoka/comm/launcher.h"
+#include "duoka/core/error.h"
+
+namespace {
+
+using namespace duoka;
+using namespace duoka::comm;
+
+std::atomic<int> signal_seen{0};
+
+void leave_pid(int rank) {
+  const char* folder = std::getenv("PIDS");
+  if (folder == nullptr) return;
+  const std::string path = std::string(folder) + "/" + std::to_string(rank);
+  std::ofstream(path + ".part") << getpid() << std::endl;
+  std::rename((path + ".part").c_str(), path.c_str());
+}
+
+/// Sums ranks + 1 over all.
+int64_t sum_of_ranks(const Group& group) {
+  at::Tensor x = at::full({1}, group.rank() + 1, at::kLong);
+  all_reduce(x, Op::sum, group);
+  return x.item<int64_t>();
+}
+
+void wait_for_ever() {
+  while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+int show_environment(const World& world, const Group& group) {
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  const auto all = all_gather_text(std::string(threads != nullptr ? threads : "none") + " threads on " +
+                                       std::to_string(allowed_cores().size()) + " cores",
+                                   group);
+  if (world.rank == 0) {
+    for (const std::string& line : all) std::cout << line << "\n";
+    std::cout << "stdin ends: " << (std::cin.get() == EOF) << "\n";
+  }
+  std::cout << "stdout of rank " << world.rank << "\n";
+  std::cerr << "stderr of rank " << world.rank << std::endl;
+  return 0;
+}
+
+int wait_for_signal(const World& world) {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int seen) { signal_seen = seen; });
+  leave_pid(world.rank);
+  while (signal_seen == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::cerr << "rank " << world.rank << " saw signal " << signal_seen << std::endl;
+  return 0;
+}
+
+/// Rank 1 fails in the given way, the others wait for it in a collective.
+int fail(const std::string& how, const World& world, const Group& group) {
+  if (world.rank == 1) {
+    if (how == "error") throw DataError("rows.jsonl:7: no closing brace");
+    if (how == "exit") return 9;
+    if (how == "kill") std::raise(SIGKILL);
+    if (how == "segv") std::raise(SIGSEGV);
+  }
+  barrier(group);
+  return 0;
+}
+
+int rank_main(const std::vector<std::string>& arguments) {
+  const World world = World::from_environment();
+  const std::string& mode = arguments.at(0);
+  if (mode == "wait") return wait_for_signal(world);
+  leave_pid(world.rank);
+  if (mode == "idle" || (mode == "late" && world.rank == 1)) wait_for_ever();
+  const Group group = connect(world, {.timeout = std::chrono::seconds(mode == "late" ? 1 : 60)});
+  if (mode == "sum") {
+    const int64_t sum = sum_of_ranks(group);
+    if (world.rank == 0) std::cout << "sum " << sum << "\n";
+    return 0;
+  }
+  if (mode == "environment") return show_environment(world, group);
+  if (mode == "fail") return fail(arguments.at(1), world, group);
+  if (mode == "stubborn") {
+    if (world.rank == 1) throw ConfigError("rank 1 gives up");
+    std::signal(SIGTERM, SIG_IGN);
+    wait_for_ever();
+  }
+  throw StateError("launcher_child: unknown mode " + mode);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (is_launched()) {
+    const World world = World::from_environment();
+    return run_rank(world.rank, world.size, [&] {
+      return rank_main({arguments.begin() + 1, arguments.end()});
+    });
+  }
+  return run_rank(0, 1, [&] {
+    LaunchOptions options;
+    options.pin_cores = std::getenv("PIN") != nullptr;
+    options.grace = std::chrono::milliseconds(1500);
+    options.kill_after = std::chrono::milliseconds(500);
+    return launch(std::stoi(arguments.at(0)), arguments, options);
+  });
+}
