@@ -2,6 +2,7 @@
 #include "duoka/parallel/autograd_layer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
             toy(at::kDouble, true),
             small_buckets},
         Row{"rows_for_one_of_four", 4, {{{}, {}, {1}, {}}, {{}, {}, {1}, {}}}, toy(at::kDouble, true), {}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& row) { return row.param.name; });
 
 TEST(DataParallel, SendsEachTrainableElementOnce) {
   for (const bool is_partly_frozen : {false, true}) {
