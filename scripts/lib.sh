@@ -41,7 +41,7 @@ as_root() {
 }
 
 debian_packages=(g++ cmake ninja-build ccache mold git ca-certificates python3 python3-venv pkg-config
-  libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libsimdjson-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+  libyaml-cpp-dev nlohmann-json3-dev libsimdjson-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   libgloo-dev libgtest-dev libgmock-dev)
 
 install_packages() {

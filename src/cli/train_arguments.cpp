@@ -53,12 +53,12 @@ void add_model(Table& t) {
         "Scale by lora_alpha / sqrt(lora_rank) instead (rank-stabilised LoRA).");
 }
 
-void add_data(Table& t) {
+void add_data(Table& t, bool is_training) {
   t.group("Data");
   t.add("stage", &A::stage, "sft: conversations, answers train. pt: plain text, everything trains.")
       .one_of({"sft", "pt"});
-  t.add("dataset", &A::dataset, "Data sets, mixed: files, or names in dataset_dir/dataset_info.json.")
-      .required();
+  t.add("dataset", &A::dataset, "Data sets, mixed: files, or names in dataset_dir/dataset_info.json.");
+  if (is_training) t.required();
   t.add("eval_dataset", &A::eval_dataset, "Data sets for evaluation; or hold out by val_size.");
   t.add("dataset_dir", &A::dataset_dir, "Folder of dataset_info.json.");
   t.add("template", &A::template_, "auto: the model's own chat template; else a .jinja file.");
@@ -129,7 +129,7 @@ void add_schedule(Table& t) {
   t.add("lr_scheduler_kwargs.timescale", &A::timescale, "inverse_sqrt: time scale; null: the warm-up.")
       .at_least(1);
   t.add("lr_scheduler_kwargs.num_stable_steps", &A::num_stable_steps,
-        "warmup_stable_decay: updates at the peak; 0: the rest.")
+        "warmup_stable_decay: updates at the peak; null: the rest.")
       .at_least(0);
   t.add("lr_scheduler_kwargs.num_decay_steps", &A::num_decay_steps, "warmup_stable_decay: updates of decay.")
       .at_least(0);
@@ -140,7 +140,7 @@ void add_schedule(Table& t) {
       .at_least(0);
 }
 
-void add_run(Table& t) {
+void add_run(Table& t, bool is_training) {
   t.group("Precision and cards");
   t.add("bf16", &A::bf16, "Compute in bfloat16; weights that train and their moments stay in float32.");
   t.add("ddp_timeout", &A::ddp_timeout, "Seconds a rank waits for the others.").at_least(1);
@@ -156,7 +156,8 @@ void add_run(Table& t) {
         "Stop after so many evaluations without a lower loss; 0: never.")
       .at_least(0);
   t.group("Output");
-  t.add("output_dir", &A::output_dir, "Folder for checkpoints, logs and the result.").required();
+  t.add("output_dir", &A::output_dir, "Folder for checkpoints, logs and the result.");
+  if (is_training) t.required();
   t.add("overwrite_output_dir", &A::overwrite_output_dir,
         "Start anew in a folder that holds an earlier run.");
   t.add("resume_from_checkpoint", &A::resume_from_checkpoint,
@@ -164,7 +165,6 @@ void add_run(Table& t) {
   t.add("save_strategy", &A::save_strategy, "When to write checkpoints.").one_of({"no", "steps", "epoch"});
   t.add("save_steps", &A::save_steps, "Updates between checkpoints.").at_least(1);
   t.add("save_total_limit", &A::save_total_limit, "Keep at most so many checkpoints; null: all.").at_least(1);
-  t.add("save_only_model", &A::save_only_model, "Leave out what resuming needs.");
   t.add("max_shard_size", &A::max_shard_size, "Largest safetensors file of a full model.");
   t.add("logging_steps", &A::logging_steps, "Updates between log lines.").at_least(1);
   t.add("logging_first_step", &A::logging_first_step, "Log the first update too.");
@@ -176,23 +176,33 @@ void add_run(Table& t) {
 /// Keys that LLaMA-Factory's files carry and that change nothing here; they are named in a warning.
 void add_ignored(Table& t) {
   t.group("Accepted and ignored");
-  for (const char* key : ignored_keys) t.add(key, &A::ignored_value, "Changes nothing here.");
+  for (const char* key : ignored_keys)
+    t.add(key, &A::ignored_keys, "Changes nothing here.").sets([key](A& arguments, const OptionValue&) {
+      arguments.ignored_keys.push_back(key);
+    });
+}
+
+Table make_table(bool is_training) {
+  Table t;
+  add_model(t);
+  add_data(t, is_training);
+  add_length(t);
+  add_optimizer(t);
+  add_schedule(t);
+  add_run(t, is_training);
+  add_ignored(t);
+  return t;
 }
 
 }  // namespace
 
 const OptionTable<TrainArguments>& train_options() {
-  static const Table table = [] {
-    Table t;
-    add_model(t);
-    add_data(t);
-    add_length(t);
-    add_optimizer(t);
-    add_schedule(t);
-    add_run(t);
-    add_ignored(t);
-    return t;
-  }();
+  static const Table table = make_table(true);
+  return table;
+}
+
+const OptionTable<TrainArguments>& inspect_options() {
+  static const Table table = make_table(false);
   return table;
 }
 

@@ -92,20 +92,7 @@ class Engine::Impl {
       if (!slot.master.is_same(slot.parameter->value)) slot.parameter->value.copy_(slot.master);
   }
 
-  LossSums evaluate(std::span<const Stream> streams) {
-    const at::NoGradGuard no_grad;
-    double loss_sum = 0;
-    int64_t num_trained = 0;
-    for (const Stream& stream : streams) {
-      if (stream.num_trained == 0) continue;
-      loss_sum += walk_forward(chain_, stream);
-      num_trained += stream.num_trained;
-    }
-    // One message: f64 holds counts exactly up to 2^53.
-    at::Tensor sums = at::tensor({loss_sum, static_cast<double>(num_trained)}, at::kDouble);
-    comm::all_reduce(sums, comm::Op::sum, data_);
-    return {sums[0].item<double>(), static_cast<int64_t>(sums[1].item<double>())};
-  }
+  LossSums evaluate(std::span<const Stream> streams) { return parallel::evaluate(chain_, streams, data_); }
 
   std::span<Slot> slots() { return slots_; }
   const comm::Group& group() const { return data_; }

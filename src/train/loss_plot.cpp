@@ -149,13 +149,22 @@ void Picture::legend(const LossCurves& curves) {
   if (!curves.eval.empty()) entry(eval_line_style, "evaluation");
 }
 
-/// Exponential moving average that trusts the past the more, the longer the run: LLaMA-Factory's choice of
-/// weight, 1.8 * (1 / (1 + exp(-0.05 n)) - 0.5).
+/// Mean of all points weighted by exp(-distance / (n / 20)), to both sides, so that the curve lies in the
+/// middle of the points and does not trail behind a falling loss. Linear in n: one pass from each side.
 std::vector<PlotPoint> smoothed(std::vector<PlotPoint> points) {
-  if (points.empty()) return points;
-  const double weight = 1.8 * (1 / (1 + std::exp(-0.05 * static_cast<double>(points.size()))) - 0.5);
-  double last = points.front().value;
-  for (PlotPoint& point : points) point.value = last = weight * last + (1 - weight) * point.value;
+  const double keep = std::exp(-20 / static_cast<double>(std::max<size_t>(points.size(), 1)));
+  std::vector<double> sums(points.size(), 0), weights(points.size(), 0);
+  const auto pass = [&](size_t i, double& sum, double& weight) {
+    sums[i] += sum;
+    weights[i] += weight;
+    sum = keep * (sum + points[i].value);
+    weight = keep * (weight + 1);
+  };
+  double sum = 0, weight = 0;
+  for (size_t i = 0; i < points.size(); ++i) pass(i, sum, weight);
+  sum = weight = 0;
+  for (size_t i = points.size(); i-- > 0;) pass(i, sum, weight);
+  for (size_t i = 0; i < points.size(); ++i) points[i].value = (points[i].value + sums[i]) / (1 + weights[i]);
   return points;
 }
 

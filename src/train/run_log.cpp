@@ -69,11 +69,10 @@ void RunLog::step(const Step& step) {
     shown.loss = window_loss_ / static_cast<double>(window_steps_);
     window_loss_ = 0;
     window_steps_ = 0;
-    state_.log_history.push_back({step.step,
-                                  step.epoch,
-                                  {{"loss", shown.loss},
-                                   {"grad_norm", step.grad_norm},
-                                   {"learning_rate", step.learning_rate}}});
+    state_.log_history.push_back(
+        {step.step,
+         step.epoch,
+         {{"loss", shown.loss}, {"grad_norm", step.grad_norm}, {"learning_rate", step.learning_rate}}});
   }
   bar_.update(shown, logged);
   if (!logged || file_ == nullptr) return;

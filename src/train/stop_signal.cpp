@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/train/stop_signal.h"
 
-#include <signal.h>
-
 #include <array>
+
+#include <signal.h>
 
 namespace duoka::train {
 

@@ -3,9 +3,7 @@
 
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <fstream>
-#include <limits>
 #include <vector>
 
 #include <ATen/ops/tensor.h>
@@ -17,7 +15,6 @@
 #include "duoka/train/gradients.h"
 #include "duoka/train/loss_plot.h"
 #include "duoka/train/stop_signal.h"
-#include "train/append_file.h"
 #include "train/run_log.h"
 
 namespace duoka::train {
@@ -28,7 +25,8 @@ int64_t total_updates(data::Loader& loader, double num_epochs, int64_t max_steps
   int64_t total = 0;
   for (int64_t epoch = 0; epoch < whole; ++epoch) total += loader.num_updates(epoch);
   const double rest = num_epochs - static_cast<double>(whole);
-  if (rest > 0) total += static_cast<int64_t>(std::ceil(rest * static_cast<double>(loader.num_updates(whole))));
+  if (rest > 0)
+    total += static_cast<int64_t>(std::ceil(rest * static_cast<double>(loader.num_updates(whole))));
   return total;
 }
 
@@ -50,6 +48,9 @@ class Trainer::Impl {
     parts_.schedule.load_state(saved.schedule_state);
     saved.settings = options_.settings;
     run_ = std::move(saved);
+    for (const LogEntry& entry : run_.trainer.log_history)
+      if (entry.find("eval_loss") && entry.step > run_.trainer.best_global_step.value_or(0))
+        ++evaluations_without_progress_;
     parts_.log.info(text("resumed from ", checkpoint.string(), " after step ", run_.step));
   }
 
@@ -87,8 +88,8 @@ class Trainer::Impl {
 };
 
 int64_t Trainer::Impl::agree(int64_t num_tokens) {
-  at::Tensor tally = at::tensor({static_cast<double>(num_tokens), static_cast<double>(stop_->received())},
-                                at::kDouble);
+  at::Tensor tally =
+      at::tensor({static_cast<double>(num_tokens), static_cast<double>(stop_->received())}, at::kDouble);
   // Signals go to every rank, but not at the same update: the larger number decides for all.
   at::Tensor signal = tally.slice(0, 1, 2).clone();
   at::Tensor tokens = tally.slice(0, 0, 1).clone();
@@ -107,8 +108,8 @@ void Trainer::Impl::log_rows(const data::Update& update) {
   if (row_ids_ == nullptr)
     row_ids_ = std::make_unique<std::ofstream>(options_.output_dir / "row_ids.jsonl",
                                                run_.step > 0 ? std::ios::app : std::ios::trunc);
-  *row_ids_ << text("{\"step\": ", run_.step + 1, ", \"epoch\": ", update.epoch, ", \"ranks\": [", join(of_ranks),
-                    "]}\n")
+  *row_ids_ << text("{\"step\": ", run_.step + 1, ", \"epoch\": ", update.epoch, ", \"ranks\": [",
+                    join(of_ranks), "]}\n")
             << std::flush;
 }
 
@@ -132,7 +133,8 @@ RunLog::Step Trainer::Impl::update(const Position& at) {
   run_.tokens_seen += num_tokens;
   run_.epoch = at.epoch;
   run_.updates_in_epoch = at.index + 1;
-  const double epoch = static_cast<double>(at.epoch) + static_cast<double>(at.index + 1) / static_cast<double>(at.updates);
+  const double epoch =
+      static_cast<double>(at.epoch) + static_cast<double>(at.index + 1) / static_cast<double>(at.updates);
   run_.trainer.epoch = epoch;
   return {run_.step, epoch, total.loss, total.norm, rate, num_tokens};
 }
@@ -145,9 +147,7 @@ void Trainer::Impl::evaluate() {
   for (int64_t i = 0; i < updates; ++i) {
     data::Update batch = parts_.eval->get(0, i);
     for (Stream& stream : batch.streams) stream.is_training = false;
-    const parallel::LossSums part = parts_.engine.evaluate(batch.streams);
-    sums.loss_sum += part.loss_sum;
-    sums.num_trained += part.num_trained;
+    sums += parts_.engine.evaluate(batch.streams);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   last_evaluated_ = run_.step;
@@ -166,8 +166,7 @@ void Trainer::Impl::after_evaluation(double loss) {
   run_.trainer.best_global_step = run_.step;
   // The best is worth a checkpoint whatever save_steps says: it could not be loaded at the end otherwise.
   if (options_.load_best_model_at_end) {
-    run_.trainer.best_model_checkpoint =
-        (options_.output_dir / text("checkpoint-", run_.step)).string();
+    run_.trainer.best_model_checkpoint = (options_.output_dir / text("checkpoint-", run_.step)).string();
     save();
   }
 }
@@ -202,7 +201,8 @@ void Trainer::Impl::finish(const RunLog& log, TrainSummary& summary) {
   summary.steps = run_.step;
   summary.train_loss = log.mean_loss();
   summary.seconds = log.seconds();
-  summary.tokens_per_second = summary.seconds > 0 ? static_cast<double>(log.num_tokens()) / summary.seconds : 0;
+  summary.tokens_per_second =
+      summary.seconds > 0 ? static_cast<double>(log.num_tokens()) / summary.seconds : 0;
   summary.eval_loss = last_eval_loss_;
   summary.best_eval_loss = run_.trainer.best_metric;
   summary.best_checkpoint = run_.trainer.best_model_checkpoint;
@@ -223,8 +223,9 @@ void Trainer::Impl::finish(const RunLog& log, TrainSummary& summary) {
                    {"eval_loss", *summary.eval_loss},
                    {"perplexity", std::exp(*summary.eval_loss)}});
   if (options_.plot_loss)
-    write_loss_plot(options_.output_dir / "training_loss.svg",
-                    loss_curves(run_.trainer.log_history, "training loss of " + options_.output_dir.string()));
+    write_loss_plot(
+        options_.output_dir / "training_loss.svg",
+        loss_curves(run_.trainer.log_history, "training loss of " + options_.output_dir.string()));
 }
 
 TrainSummary Trainer::Impl::run() {
@@ -250,7 +251,8 @@ TrainSummary Trainer::Impl::run() {
   if (stop_signal_ == 0) {
     if (options_.eval.unit != Interval::Unit::never) evaluate();
     if (evaluations_without_progress_ > 0 && options_.early_stopping_patience > 0 && is_stopped)
-      parts_.log.info(text("stopped early: ", evaluations_without_progress_, " evaluations without a lower loss"));
+      parts_.log.info(
+          text("stopped early: ", evaluations_without_progress_, " evaluations without a lower loss"));
   }
   if (options_.save.unit != Interval::Unit::never || stop_signal_ != 0) save();
   if (stop_signal_ == 0 && options_.load_best_model_at_end && !run_.trainer.best_model_checkpoint.empty() &&

@@ -68,12 +68,12 @@ struct TrainArguments {
   // lr_scheduler_kwargs.*
   std::optional<double> min_lr;
   std::optional<double> min_lr_rate;
-  double num_cycles = 0.5;
+  std::optional<double> num_cycles;
   double power = 1;
   double lr_end = 1e-7;
   std::optional<int64_t> timescale;
-  int64_t num_stable_steps = 0;
-  int64_t num_decay_steps = 0;
+  std::optional<int64_t> num_stable_steps;
+  std::optional<int64_t> num_decay_steps;
   double factor = 0.1;
   int64_t patience = 10;
   // Precision and cards
@@ -92,7 +92,6 @@ struct TrainArguments {
   std::string save_strategy = "steps";
   int64_t save_steps = 500;
   std::optional<int64_t> save_total_limit;
-  bool save_only_model = false;
   std::string max_shard_size = "5GB";
   int64_t logging_steps = 10;
   bool logging_first_step = false;
@@ -100,12 +99,14 @@ struct TrainArguments {
   std::vector<std::string> report_to{"tensorboard"};
   bool log_row_ids = false;
 
-  /// Written by keys that other trainers know and that change nothing here.
-  std::string ignored_value;
+  std::vector<std::string>
+      ignored_keys;  ///< Given keys that other trainers know and that change nothing here.
 };
 
 /// The one table of TrainArguments.
 const OptionTable<TrainArguments>& train_options();
+/// The same for commands that look at a training's model and data only: nothing but the model is required.
+const OptionTable<TrainArguments>& inspect_options();
 
 /// Reads and checks a training's options, before anything else is opened. Throws ConfigError.
 TrainArguments read_train_arguments(const OptionWords& words);

@@ -65,6 +65,8 @@ class OptionTable {
   OptionTable& at_least(double low);
   OptionTable& above(double low);
   OptionTable& within_unit();  ///< In [0, 1).
+  /// Replaces what setting it does.
+  OptionTable& sets(std::function<void(Target&, const OptionValue&)> set);
 
   const std::vector<Option<Target>>& options() const { return options_; }
   std::vector<std::string> names() const;

@@ -178,6 +178,12 @@ OptionTable<Target>& OptionTable<Target>::within_unit() {
 }
 
 template <class Target>
+OptionTable<Target>& OptionTable<Target>::sets(std::function<void(Target&, const OptionValue&)> set) {
+  last().set = std::move(set);
+  return *this;
+}
+
+template <class Target>
 std::vector<std::string> OptionTable<Target>::names() const {
   std::vector<std::string> all;
   for (const auto& option : options_) all.push_back(option.name);

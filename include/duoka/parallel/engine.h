@@ -6,6 +6,7 @@
 #include <span>
 
 #include "duoka/core/layer.h"
+#include "duoka/parallel/evaluate.h"
 #include "duoka/parallel/slot.h"
 
 namespace duoka::comm {
@@ -21,13 +22,6 @@ struct EngineOptions {
   /// Gradients of neighbouring layers are reduced together while they fit in this many bytes; a larger
   /// layer is one reduction by itself. Small enough that adapters still leave something to overlap.
   int64_t bucket_bytes = int64_t{1} << 20;
-};
-
-/// Sums over micro-batches: loss / trained tokens is the mean loss.
-struct LossSums {
-  double loss_sum = 0;
-  int64_t num_trained = 0;
-  double mean() const { return num_trained > 0 ? loss_sum / static_cast<double>(num_trained) : 0; }
 };
 
 /// Walks a chain of layers forward and backward and hands slices to an optimizer. The trainer's only view of

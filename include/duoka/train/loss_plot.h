@@ -23,8 +23,8 @@ struct LossCurves {
 /// The "loss" and "eval_loss" entries of a history; values that are not finite are left out.
 LossCurves loss_curves(const std::vector<LogEntry>& history, std::string title);
 
-/// A picture as SVG text: axes with round ticks, training loss raw and smoothed (exponential, LLaMA-Factory's
-/// weight), evaluation points. Also for one point or none.
+/// A picture as SVG text: axes with round ticks, training loss raw and smoothed, evaluation points. Also for
+/// one point or none.
 std::string loss_svg(const LossCurves& curves);
 
 /// Writes loss_svg() whole or not at all. Throws SystemError.

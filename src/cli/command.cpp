@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/cli/command.h"
+
+#include <array>
+#include <iostream>
+#include <string_view>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/version.h"
+#include "duoka/comm/launcher.h"
+#include "duoka/core/error.h"
+#include "duoka/core/options.h"
+#include "duoka/core/text.h"
+
+namespace duoka::cli {
+
+std::span<const Command* const> commands() {
+  static constexpr std::array<const Command*, 8> all{&train_command,        &eval_command,  &generate_command,
+                                                     &chat_command,         &merge_command, &export_command,
+                                                     &data_inspect_command, &doctor_command};
+  return all;
+}
+
+namespace {
+
+constexpr const char* about =
+    "duoka fine-tunes large language models on many cards.\n\n"
+    "usage: duoka COMMAND [CONFIG.yaml] [key=value …]\n\n";
+
+int columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
+std::string overview() {
+  std::string out = about;
+  for (const Command* command : commands())
+    out += text("  ", command->name, std::string(14 - std::string_view(command->name).size(), ' '),
+                command->summary, "\n");
+  return out + "\nduoka COMMAND --help lists the keys of a command. duoka --version.\n";
+}
+
+/// The command that the first one or two words name, and how many words that took.
+std::pair<const Command*, size_t> find_command(const std::vector<std::string>& arguments) {
+  for (const Command* command : commands()) {
+    const std::string name = command->name;
+    if (arguments[0] == name) return {command, 1};
+    if (arguments.size() > 1 && arguments[0] + " " + arguments[1] == name) return {command, 2};
+  }
+  std::vector<std::string> names;
+  for (const Command* command : commands()) names.emplace_back(command->name);
+  const std::string near = nearest(arguments[0], names);
+  throw ConfigError(text("unknown command '", arguments[0], "'; ",
+                         near.empty() ? "there are: " + join(names) : "did you mean '" + near + "'?"));
+}
+
+int print_about(const Command& command, const std::string& flag) {
+  if (flag == "--json-schema" && command.json_schema != nullptr)
+    std::cout << command.json_schema();
+  else if (flag == "--markdown" && command.markdown != nullptr)
+    std::cout << command.markdown();
+  else {
+    std::cout << "duoka " << command.name << " " << command.usage << "\n" << command.summary << "\n";
+    if (command.help != nullptr) std::cout << "\n" << command.help(columns());
+  }
+  return 0;
+}
+
+int parse_cards(const std::string& word) {
+  const int64_t cards = within("reading --cards", [&] { return option_parse::integer(word); });
+  if (cards < 1 || cards > 4096)
+    throw ConfigError(text("--cards: found ", word, "; wanted a number from 1 to 4096"));
+  return static_cast<int>(cards);
+}
+
+int run_checked(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    std::cout << overview();
+    return 0;
+  }
+  if (arguments[0] == "--version") {
+    std::cout << "duoka " << version << "\n";
+    return 0;
+  }
+  const auto [command, num_words] = find_command(arguments);
+  CommandLine line;
+  line.all = arguments;
+  for (size_t i = num_words; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--help" || word == "-h" || word == "--json-schema" || word == "--markdown")
+      return print_about(*command, word);
+    if (word == "--pin")
+      line.pins_cores = true;
+    else if (word == "--cards" && i + 1 < arguments.size())
+      line.num_cards = parse_cards(arguments[++i]);
+    else if (word.starts_with("--cards="))
+      line.num_cards = parse_cards(word.substr(8));
+    else if (word.starts_with("--"))
+      throw ConfigError(
+          text("unknown flag '", word, "'; flags are --cards N, --pin and --help, options are key=value"));
+    else
+      line.words.push_back(word);
+  }
+  return command->run(line);
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string>& arguments) {
+  return comm::run_rank(0, 1, [&] { return run_checked(arguments); });
+}
+
+}  // namespace duoka::cli

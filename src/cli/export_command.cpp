@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+
+#include "cli/model_files.h"
+#include "duoka/cli/command.h"
+#include "duoka/cli/export_arguments.h"
+#include "duoka/cli/read_options.h"
+#include "duoka/cli/train_arguments.h"
+#include "duoka/core/error.h"
+#include "duoka/core/files.h"
+#include "duoka/core/text.h"
+#include "duoka/model/export.h"
+#include "duoka/model/weights.h"
+#include "duoka/tune/merge.h"
+
+namespace duoka::cli {
+
+namespace {
+
+using A = ExportArguments;
+namespace fs = std::filesystem;
+
+OptionTable<A> make_table(bool needs_adapter) {
+  OptionTable<A> t;
+  t.group("Options");
+  t.add("model_name_or_path", &A::model_name_or_path, "Base model: a Hugging Face folder or a .gguf file.")
+      .required();
+  if (needs_adapter)
+    t.add("adapter_name_or_path", &A::adapter_name_or_path, "PEFT adapter folder to merge into the base.")
+        .required();
+  t.add("export_dir", &A::export_dir, "Folder to write; it appears when it is complete.").required();
+  t.add("export_dtype", &A::export_dtype, "auto: as the base has it (quantised bases: float16).")
+      .one_of({"auto", "float32", "float16", "bfloat16"});
+  t.add("max_shard_size", &A::max_shard_size, "Largest safetensors file.");
+  t.add("overwrite_export_dir", &A::overwrite_export_dir, "Replace a folder that exists.");
+  return t;
+}
+
+A read_arguments(const CommandLine& line, bool needs_adapter) {
+  A arguments = read_options(OptionWords::parse(line.words), export_options(needs_adapter));
+  check_model_path(arguments.model_name_or_path, "model_name_or_path");
+  parse_size(arguments.max_shard_size);
+  if (fs::exists(arguments.export_dir) && !arguments.overwrite_export_dir)
+    throw ConfigError(text("export_dir: ", arguments.export_dir,
+                           " exists; choose another or set overwrite_export_dir=true"));
+  return arguments;
+}
+
+/// Writes the folder by `write`, adds the tokenizer, and gives it its name.
+void write_folder(const A& arguments, const std::function<void(const fs::path&)>& write) {
+  const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
+  AtomicDirectory folder(arguments.export_dir);
+  write(folder.path());
+  tokenizer.save(folder.path());
+  folder.commit();
+  std::cout << "wrote " << arguments.export_dir << std::endl;
+}
+
+int run_merge(const CommandLine& line) {
+  const A arguments = read_arguments(line, true);
+  write_folder(arguments, [&](const fs::path& folder) {
+    tune::merge_adapter(arguments.model_name_or_path, arguments.adapter_name_or_path, folder,
+                        {dtype_of(arguments), parse_size(arguments.max_shard_size), Log()});
+  });
+  return 0;
+}
+
+int run_export(const CommandLine& line) {
+  const A arguments = read_arguments(line, false);
+  const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
+  const auto weights = model::open_weights(arguments.model_name_or_path, config);
+  write_folder(arguments, [&](const fs::path& folder) {
+    const auto wanted = dtype_of(arguments);
+    // A quantised file has no dtype of its own; f16 keeps what its blocks hold.
+    const auto dtype = [&](const std::string& name) {
+      return wanted.value_or(weights->is_quantized(name) ? at::kHalf : weights->dtype(name));
+    };
+    model::export_folder(
+        folder, config, {dtype, [&](const std::string& name) { return weights->read(name).to(dtype(name)); }},
+        {std::nullopt, parse_size(arguments.max_shard_size), Log()});
+  });
+  return 0;
+}
+
+}  // namespace
+
+const OptionTable<A>& export_options(bool needs_adapter) {
+  static const OptionTable<A> with = make_table(true), without = make_table(false);
+  return needs_adapter ? with : without;
+}
+
+std::optional<at::ScalarType> dtype_of(const A& arguments) {
+  if (arguments.export_dtype == "float32") return at::kFloat;
+  if (arguments.export_dtype == "float16") return at::kHalf;
+  if (arguments.export_dtype == "bfloat16") return at::kBFloat16;
+  return std::nullopt;
+}
+
+const Command merge_command{
+    "merge",
+    "Add an adapter into its base and write a Hugging Face folder.",
+    "model_name_or_path=… adapter_name_or_path=… export_dir=… [key=value …]",
+    run_merge,
+    [](int columns) { return export_options(true).help(columns); },
+    [] { return export_options(true).json_schema("duoka merge"); },
+    [] { return export_options(true).markdown(); },
+};
+
+const Command export_command{
+    "export",
+    "Write a model (a .gguf file, say) as a Hugging Face folder.",
+    "model_name_or_path=… export_dir=… [key=value …]",
+    run_export,
+    [](int columns) { return export_options(false).help(columns); },
+    [] { return export_options(false).json_schema("duoka export"); },
+    [] { return export_options(false).markdown(); },
+};
+
+}  // namespace duoka::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "duoka/core/log.h"
+#include "duoka/data/chat_template.h"
+#include "duoka/data/tokenizer.h"
+#include "duoka/model/config.h"
+
+namespace duoka::cli {
+
+/// The tokenizer of a model: of a Hugging Face folder or of a .gguf file.
+data::Tokenizer open_tokenizer(const std::filesystem::path& model);
+
+/// The chat template that `name` asks for: "auto" for the model's own (none when it has none), or a .jinja
+/// file. Names of LLaMA-Factory's built-in templates mean the model's own, with a warning.
+/// Throws ConfigError when there is no such file.
+std::optional<data::ChatTemplate> open_template(const std::string& name, const data::Tokenizer& tokenizer,
+                                                const std::filesystem::path& model, const Log& log);
+
+/// Ids that end a reply: the template's end of turn, the tokenizer's EOS, the model's own list.
+std::vector<int64_t> stop_ids(const std::optional<data::ChatTemplate>& chat_template,
+                              const data::Tokenizer& tokenizer, const model::ModelConfig& config);
+
+/// Throws ConfigError unless `path` is a .gguf file or a folder; `key` is the option that named it.
+void check_model_path(const std::string& path, const char* key);
+
+}  // namespace duoka::cli

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iomanip>
+#include <set>
+#include <sstream>
+
+#include "cli/data_files.h"
+#include "cli/model_files.h"
+#include "cli/ranks.h"
+#include "cli/training_setup.h"
+#include "duoka/cli/command.h"
+#include "duoka/cli/train_arguments.h"
+#include "duoka/comm/collectives.h"
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/parallel/assemble.h"
+#include "duoka/train/checkpoint.h"
+
+namespace duoka::cli {
+
+namespace {
+
+/// What can be checked with files closed and no rank started.
+void check_early(const TrainArguments& arguments) {
+  check_model_path(arguments.model_name_or_path, "model_name_or_path");
+  find_data(arguments);
+  check_earlier_run(arguments);
+  checkpoint_to_resume(arguments);
+  plan_tuning(arguments, model::read_config(arguments.model_name_or_path));
+}
+
+void warn_ignored(const TrainArguments& arguments, const Log& log) {
+  if (!arguments.ignored_keys.empty())
+    log.warning("these keys change nothing here: " + join(arguments.ignored_keys));
+}
+
+/// The first lines of a run: what trains on what, and which options differ from the defaults.
+void say_start(const TrainArguments& arguments, const model::Decoder& decoder, parallel::Engine& engine,
+               const TrainData& data, int64_t total_steps, const RankContext& context) {
+  int64_t trained = 0;
+  for (const auto& slot : engine.slots()) trained += slot.parameter->numel();
+  const int64_t all = model::num_parameters(decoder.config());
+  const auto groups = train::count_decay_groups(engine.slots());
+  const int num_ranks = context.group.size();
+  const int64_t rows =
+      arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps * num_ranks;
+  context.log.info(text("options\n", train_options().print(arguments, true), "run"));
+  context.log.info(text("  model      ", decoder.config().family, ", ", count_text(all),
+                        " parameters, computing in ", arguments.bf16 ? "bf16" : "f32"));
+  std::ostringstream share;
+  share << std::fixed << std::setprecision(2)
+        << 100.0 * static_cast<double>(trained) / static_cast<double>(all);
+  context.log.info(text("  trained    ", count_text(trained), " parameters (", share.str(),
+                        " %); weight decay on ", groups.num_decayed, " tensors, none on ",
+                        groups.num_not_decayed));
+  context.log.info(text("  ranks      ", num_ranks, " on ", context.device.is_cuda() ? "GPUs" : "CPU", ", ",
+                        context.group.transport()));
+  context.log.info(text("  data       ", count_text(data.train.size()), " rows to train on, ",
+                        data.eval ? count_text(data.eval->size()) : "none", " held out"));
+  context.log.info(text("  updates    ", count_text(total_steps), " of ", rows,
+                        arguments.packing ? " streams" : " rows", " (", arguments.per_device_train_batch_size,
+                        " per card x ", arguments.gradient_accumulation_steps, " accumulated x ", num_ranks,
+                        " ranks)"));
+}
+
+/// Options that ask for something which this run is too short for.
+void warn_intervals(const train::TrainerOptions& options, const Log& log) {
+  using Unit = train::Interval::Unit;
+  if (options.eval.unit == Unit::steps && options.eval.every > options.total_steps)
+    log.warning(text("eval_steps: ", options.eval.every, " is more than the ", options.total_steps,
+                     " updates of this run; it is evaluated once, at the end"));
+  if (options.save.unit == Unit::steps && options.save.every > options.total_steps)
+    log.warning(text("save_steps: ", options.save.every, " is more than the ", options.total_steps,
+                     " updates of this run; one checkpoint is written, at the end"));
+}
+
+/// The folder for results, empty of an earlier run where the user said so. Rank 0 acts, all wait.
+void prepare_output(const TrainArguments& arguments, parallel::Engine& engine, const RankContext& context) {
+  if (context.log.rank() == 0) {
+    const std::string warning =
+        train::check_output_dir(arguments.output_dir, train::checkpoint_bytes(engine.slots()));
+    if (!warning.empty()) context.log.warning(warning);
+    if (arguments.overwrite_output_dir && arguments.resume_from_checkpoint.empty())
+      remove_earlier_run(arguments.output_dir);
+  }
+  comm::barrier(context.group);
+}
+
+void say_end(const TrainArguments& arguments, const train::TrainSummary& summary, const Log& log) {
+  log.info(text("trained ", summary.steps, " updates in ", duration_text(summary.seconds), ", ",
+                static_cast<int64_t>(summary.tokens_per_second), " tokens/s, mean loss ",
+                summary.train_loss));
+  if (summary.eval_loss) log.info(text("held-out loss ", *summary.eval_loss));
+  const bool is_adapter = arguments.finetuning_type == "lora";
+  log.info(text(is_adapter ? "adapter in " : "model in ", arguments.output_dir));
+}
+
+int train_on(const TrainArguments& arguments, RankContext& context) {
+  const Log& log = context.log;
+  warn_ignored(arguments, log);
+  const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
+  const TuningPlan plan = plan_tuning(arguments, config);
+  const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
+  const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
+  const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);
+  const TrainData data = open_data(arguments, find_data(arguments), encoder, log);
+
+  const auto seed = static_cast<uint64_t>(arguments.seed);
+  model::Decoder decoder = model::Decoder::load(
+      arguments.model_name_or_path, {arguments.bf16 ? at::kBFloat16 : at::kFloat, context.device, log});
+  apply_tuning(decoder, plan, seed);
+  parallel::EngineOptions engine_options;
+  engine_options.recompute = arguments.gradient_checkpointing;
+  const auto engine = parallel::assemble(decoder.chain(), {}, context.group, engine_options);
+
+  const int num_ranks = context.group.size();
+  data::LoaderOptions loading{train_packing(arguments, num_ranks), context.group.rank(), num_ranks,
+                              context.device};
+  data::Loader loader(data.train, loading);
+  std::unique_ptr<data::Loader> eval_loader;
+  if (data.eval && arguments.eval_strategy != "no") {
+    loading.pack = eval_packing(arguments, num_ranks);
+    eval_loader = std::make_unique<data::Loader>(*data.eval, loading);
+  }
+
+  const int64_t total_steps = train::total_updates(loader, arguments.num_train_epochs, arguments.max_steps);
+  const auto optimizer = make_optimizer(arguments);
+  const auto schedule = make_schedule(arguments, total_steps);
+  const train::TrainerOptions options = trainer_options(arguments, total_steps, eval_loader != nullptr);
+  say_start(arguments, decoder, *engine, data, total_steps, context);
+  warn_intervals(options, log);
+  const auto checkpoint = checkpoint_to_resume(arguments);
+  prepare_output(arguments, *engine, context);
+
+  const auto write = [&](const std::filesystem::path& folder) {
+    write_tuned(folder, decoder, plan, arguments, tokenizer, log);
+  };
+  train::Trainer trainer({*engine, *optimizer, *schedule, loader, eval_loader.get(), log, write}, options);
+  if (checkpoint) trainer.resume(*checkpoint);
+  const train::TrainSummary summary = trainer.run();
+  if (summary.stop_signal != 0) {
+    log.info(text("stopped by signal ", summary.stop_signal, " after update ", summary.steps,
+                  "; go on with resume_from_checkpoint=true"));
+    return 128 + summary.stop_signal;
+  }
+  if (log.rank() == 0) write(arguments.output_dir);
+  comm::barrier(context.group);
+  say_end(arguments, summary, log);
+  return 0;
+}
+
+int run(const CommandLine& line) {
+  const TrainArguments arguments = read_train_arguments(OptionWords::parse(line.words));
+  check_early(arguments);
+  return run_on_ranks(line, arguments.ddp_timeout,
+                      [&](RankContext& context) { return train_on(arguments, context); });
+}
+
+}  // namespace
+
+const Command train_command{
+    "train",
+    "Fine-tune a model on one or many cards.",
+    "[CONFIG.yaml] [key=value …] [--cards N] [--pin]",
+    run,
+    [](int columns) { return train_options().help(columns); },
+    [] { return train_options().json_schema("duoka train"); },
+    [] { return train_options().markdown(); },
+};
+
+}  // namespace duoka::cli

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/training_setup.h"
+
+#include <cmath>
+
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/model/export.h"
+#include "duoka/train/checkpoint.h"
+
+namespace duoka::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+tune::SelectionOptions selection_options(const TrainArguments& arguments) {
+  tune::SelectionOptions options;
+  options.finetuning_type =
+      arguments.finetuning_type == "lora" ? tune::FinetuningType::lora : tune::FinetuningType::full;
+  options.lora_target = join(arguments.lora_target, ",");
+  options.additional_target = arguments.additional_target;
+  options.freeze_trainable_layers =
+      arguments.finetuning_type == "full" ? 0 : arguments.freeze_trainable_layers;
+  return options;
+}
+
+/// The options under which an adapter that exists was made, so that it is written back as it came.
+tune::SelectionOptions selection_options(const tune::PeftConfig& config) {
+  tune::SelectionOptions options;
+  options.lora_target = config.target_regex.empty() ? join(config.target_modules, ",") : config.target_regex;
+  options.additional_target = config.modules_to_save;
+  return options;
+}
+
+train::Interval interval(const std::string& strategy, int64_t steps) {
+  using Unit = train::Interval::Unit;
+  if (strategy == "epoch") return {Unit::epochs, 1};
+  return {strategy == "no" ? Unit::never : Unit::steps, steps};
+}
+
+/// Options that decide how a run goes on; a checkpoint remembers them.
+constexpr const char* remembered[] = {"model_name_or_path",
+                                      "finetuning_type",
+                                      "lora_rank",
+                                      "lora_alpha",
+                                      "lora_dropout",
+                                      "lora_target",
+                                      "use_rslora",
+                                      "stage",
+                                      "dataset",
+                                      "cutoff_len",
+                                      "max_samples",
+                                      "val_size",
+                                      "packing",
+                                      "train_on_prompt",
+                                      "mask_history",
+                                      "disable_shuffling",
+                                      "per_device_train_batch_size",
+                                      "gradient_accumulation_steps",
+                                      "seed",
+                                      "data_seed",
+                                      "optim",
+                                      "learning_rate",
+                                      "weight_decay",
+                                      "adam_beta1",
+                                      "adam_beta2",
+                                      "adam_epsilon",
+                                      "sgd_momentum",
+                                      "max_grad_norm",
+                                      "lr_scheduler_type",
+                                      "warmup_ratio",
+                                      "warmup_steps",
+                                      "bf16"};
+
+bool is_earlier_checkpoint(const fs::directory_entry& entry) {
+  return entry.is_directory() && entry.path().filename().string().starts_with("checkpoint-");
+}
+
+}  // namespace
+
+TuningPlan plan_tuning(const TrainArguments& arguments, const model::ModelConfig& config) {
+  TuningPlan plan;
+  if (!arguments.adapter_name_or_path.empty()) {
+    plan.adapter = tune::read_peft_adapter(arguments.adapter_name_or_path, config);
+    plan.lora = plan.adapter->config.lora;
+    plan.selection = tune::select(config, selection_options(plan.adapter->config));
+    return plan;
+  }
+  plan.lora.rank = arguments.lora_rank;
+  plan.lora.alpha = arguments.lora_alpha.value_or(2 * static_cast<double>(arguments.lora_rank));
+  plan.lora.dropout = arguments.lora_dropout;
+  plan.lora.use_rslora = arguments.use_rslora;
+  plan.selection = tune::select(config, selection_options(arguments));
+  return plan;
+}
+
+void apply_tuning(model::Decoder& decoder, const TuningPlan& plan, uint64_t seed) {
+  if (plan.adapter)
+    tune::apply_adapter(decoder, *plan.adapter, true, seed);
+  else
+    tune::apply_selection(decoder, plan.selection, plan.lora, seed);
+}
+
+void write_tuned(const fs::path& folder, model::Decoder& decoder, const TuningPlan& plan,
+                 const TrainArguments& arguments, const data::Tokenizer& tokenizer, const Log& log) {
+  if (plan.selection.finetuning_type == tune::FinetuningType::lora) {
+    tune::write_peft_adapter(folder, decoder, plan.selection, plan.lora, arguments.model_name_or_path);
+    return;
+  }
+  model::ExportOptions options;
+  options.max_shard_bytes = parse_size(arguments.max_shard_size);
+  options.log = log;
+  model::export_folder(folder, decoder, options);
+  tokenizer.save(folder);
+}
+
+std::unique_ptr<train::Optimizer> make_optimizer(const TrainArguments& a) {
+  if (a.optim == "sgd") return train::make_sgd({a.sgd_momentum, false, a.weight_decay});
+  return train::make_adamw({a.adam_beta1, a.adam_beta2, a.adam_epsilon, a.weight_decay});
+}
+
+std::unique_ptr<train::Schedule> make_schedule(const TrainArguments& a, int64_t total_steps) {
+  train::ScheduleOptions options;
+  options.type = a.lr_scheduler_type;
+  options.learning_rate = a.learning_rate;
+  options.total_steps = total_steps;
+  options.warmup_steps =
+      train::resolve_warmup_steps(static_cast<double>(a.warmup_steps), a.warmup_ratio, total_steps);
+  options.num_cycles = a.num_cycles.value_or(-1);
+  options.min_lr = a.min_lr.value_or(-1);
+  options.min_lr_rate = a.min_lr_rate.value_or(-1);
+  options.lr_end = a.lr_end;
+  options.power = a.power;
+  options.timescale = a.timescale.value_or(-1);
+  options.num_decay_steps = a.num_decay_steps.value_or(-1);
+  options.num_stable_steps = a.num_stable_steps.value_or(-1);
+  options.factor = a.factor;
+  options.patience = a.patience;
+  return train::make_schedule(options);
+}
+
+train::TrainerOptions trainer_options(const TrainArguments& a, int64_t total_steps, bool has_eval) {
+  train::TrainerOptions options;
+  options.output_dir = a.output_dir;
+  options.total_steps = total_steps;
+  options.num_train_epochs = a.num_train_epochs;
+  options.train_batch_size = a.per_device_train_batch_size;
+  options.seed = static_cast<uint64_t>(a.seed);
+  options.max_grad_norm = a.max_grad_norm;
+  options.logging_steps = a.logging_steps;
+  options.logging_first_step = a.logging_first_step;
+  options.eval = has_eval ? interval(a.eval_strategy, a.eval_steps) : train::Interval{};
+  options.eval_on_start = has_eval && a.eval_on_start;
+  options.save = interval(a.save_strategy, a.save_steps);
+  options.save_total_limit = a.save_total_limit.value_or(0);
+  options.load_best_model_at_end = a.load_best_model_at_end;
+  options.early_stopping_patience = a.early_stopping_patience;
+  options.plot_loss = a.plot_loss;
+  options.has_tensorboard = a.report_to != std::vector<std::string>{"none"} && !a.report_to.empty();
+  options.log_row_ids = a.log_row_ids;
+  options.optimizer_name = a.optim == "sgd" ? "sgd" : "adamw";
+  options.settings["total_steps"] = std::to_string(total_steps);
+  for (const auto& option : train_options().options())
+    for (const char* name : remembered)
+      if (option.name == name) options.settings[name] = option.get(a);
+  return options;
+}
+
+std::optional<fs::path> checkpoint_to_resume(const TrainArguments& arguments) {
+  const std::string& asked = arguments.resume_from_checkpoint;
+  if (asked.empty() || asked == "false") return std::nullopt;
+  if (asked != "true") {
+    if (!fs::is_directory(asked))
+      throw ConfigError(text("resume_from_checkpoint: there is no folder '", asked, "'"));
+    return asked;
+  }
+  const auto last = train::find_last_checkpoint(arguments.output_dir);
+  if (!last)
+    throw ConfigError(
+        text("resume_from_checkpoint: true, but ", arguments.output_dir, " holds no complete checkpoint"));
+  return last;
+}
+
+void check_earlier_run(const TrainArguments& arguments) {
+  if (arguments.overwrite_output_dir || !arguments.resume_from_checkpoint.empty()) return;
+  if (!fs::is_directory(arguments.output_dir)) return;
+  for (const auto& entry : fs::directory_iterator(arguments.output_dir))
+    if (is_earlier_checkpoint(entry) || entry.path().filename() == "trainer_log.jsonl")
+      throw ConfigError(text(
+          "output_dir: ", arguments.output_dir, " holds an earlier run (", entry.path().filename().string(),
+          "); set resume_from_checkpoint: true to go on with it, overwrite_output_dir: true to "
+          "start anew, or another output_dir"));
+}
+
+void remove_earlier_run(const fs::path& output_dir) {
+  if (!fs::is_directory(output_dir)) return;
+  std::vector<fs::path> old;
+  for (const auto& entry : fs::directory_iterator(output_dir))
+    if (is_earlier_checkpoint(entry) || entry.path().filename() == "runs") old.push_back(entry.path());
+  for (const fs::path& path : old) fs::remove_all(path);
+}
+
+}  // namespace duoka::cli

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/data_files.h"
+#include "duoka/cli/train_arguments.h"
+#include "duoka/model/decoder.h"
+#include "duoka/train/optimizer.h"
+#include "duoka/train/schedule.h"
+#include "duoka/train/trainer.h"
+#include "duoka/tune/lora.h"
+#include "duoka/tune/peft_files.h"
+#include "duoka/tune/selection.h"
+
+namespace duoka::cli {
+
+/// What trains, worked out from the options and the config of the model alone.
+struct TuningPlan {
+  tune::Selection selection;
+  tune::LoraConfig lora;
+  std::optional<tune::PeftAdapter> adapter;  ///< adapter_name_or_path, to go on from.
+};
+TuningPlan plan_tuning(const TrainArguments& arguments, const model::ModelConfig& config);
+
+/// Attaches adapters and marks what trains.
+void apply_tuning(model::Decoder& decoder, const TuningPlan& plan, uint64_t seed);
+
+/// Writes what was trained into an existing folder: a peft adapter, or the whole model with its tokenizer.
+void write_tuned(const std::filesystem::path& folder, model::Decoder& decoder, const TuningPlan& plan,
+                 const TrainArguments& arguments, const data::Tokenizer& tokenizer, const Log& log);
+
+std::unique_ptr<train::Optimizer> make_optimizer(const TrainArguments& arguments);
+std::unique_ptr<train::Schedule> make_schedule(const TrainArguments& arguments, int64_t total_steps);
+train::TrainerOptions trainer_options(const TrainArguments& arguments, int64_t total_steps, bool has_eval);
+
+/// The checkpoint that resume_from_checkpoint means, if any. Throws ConfigError when there is none.
+std::optional<std::filesystem::path> checkpoint_to_resume(const TrainArguments& arguments);
+
+/// Refuses an output_dir that holds an earlier run, unless that is to be resumed or overwritten.
+void check_earlier_run(const TrainArguments& arguments);
+/// Removes the checkpoints and logs of an earlier run that overwrite_output_dir gives up.
+void remove_earlier_run(const std::filesystem::path& output_dir);
+
+}  // namespace duoka::cli
