@@ -28,17 +28,16 @@ Decoder::Decoder(ModelConfig config, const ParameterSource& source) : config_(st
 }
 
 namespace {
-// A head stored beside a tied embedding is stale: the config decides, as in transformers.
-void skip_tied_head(const WeightSource& source, Weights& weights, const Decoder& decoder, const Log& log) {
+// The config decides, as in transformers; but say so where it makes a difference.
+void warn_of_stale_head(const WeightSource& source, const ModelConfig& config, const Log& log) {
   const std::string name = "lm_head.weight";
-  if (!decoder.config().tie_word_embeddings || !source.has(name)) return;
-  weights.skip(name);
-  const auto embedding = source.read("model.embed_tokens.weight");
-  const auto stale = source.read(name);
-  if (stale.sizes() != embedding.sizes() || !stale.to(at::kFloat).equal(embedding.to(at::kFloat)))
+  if (!config.tie_word_embeddings || !source.has(name)) return;
+  const auto embedding = source.read("model.embed_tokens.weight").to(at::kFloat);
+  const auto head = source.read(name).to(at::kFloat);
+  if (head.sizes() != embedding.sizes() || !head.equal(embedding))
     log.warning(text(source.path(),
-                     ": lm_head.weight differs from the embedding but tie_word_embeddings is true;"
-                     " the embedding is used for both"));
+                     ": lm_head.weight differs from the embedding but tie_word_embeddings is true; ",
+                     "the embedding is used for both"));
 }
 }  // namespace
 
@@ -47,11 +46,10 @@ Decoder Decoder::load(const std::filesystem::path& path, const LoadOptions& opti
     ModelConfig config = read_config(path);
     for (const auto& warning : config.warnings) options.log.warning(warning);
     const auto source = open_weights(path, config);
+    check_tensors(*source, config);
+    warn_of_stale_head(*source, config, options.log);
     Weights weights(*source, options.dtype, options.device, options.log);
-    Decoder decoder(std::move(config), weights.parameters());
-    skip_tied_head(*source, weights, decoder, options.log);
-    weights.finish();
-    return decoder;
+    return Decoder(std::move(config), weights.parameters());
   });
 }
 

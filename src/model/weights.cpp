@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
@@ -89,6 +90,36 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, co
   return std::make_unique<FolderWeights>(io::ModelFolder::open(path));
 }
 
+namespace {
+void check_tensor(const WeightSource& source, const std::string& name, const std::vector<int64_t>& shape) {
+  if (!source.has(name))
+    throw FormatError(
+        text(source.path(), ": no tensor ", name, "; the config wants one of shape ", shape_text(shape)));
+  const auto found = source.shape(name);
+  if (found != shape)
+    throw FormatError(text(source.path(), ": ", name, " has shape ", shape_text(found), "; the config wants ",
+                           shape_text(shape)));
+}
+}  // namespace
+
+void check_tensors(const WeightSource& source, const ModelConfig& config) {
+  std::unordered_set<std::string> known;
+  for (const auto& [name, shape] : tensors_of(config)) {
+    check_tensor(source, name, shape);
+    known.insert(name);
+  }
+  if (config.tie_word_embeddings) known.insert("lm_head.weight");
+  std::vector<std::string> left;
+  for (const auto& name : source.names())
+    if (!known.contains(name) && !is_known_buffer(name)) left.push_back(name);
+  if (left.empty()) return;
+  const size_t count = left.size();
+  if (count > 3) left.resize(3);
+  throw FormatError(text(source.path(), ": ", count,
+                         " tensor(s) have no place in the model that its config describes: ", join(left),
+                         count > 3 ? ", …" : ""));
+}
+
 Weights::Weights(const WeightSource& source, at::ScalarType dtype, at::Device device, const Log& log)
     : source_(source), dtype_(dtype), device_(device) {
   progress_ = std::make_unique<Progress>(log, "loading " + source.path(),
@@ -98,14 +129,7 @@ Weights::Weights(const WeightSource& source, at::ScalarType dtype, at::Device de
 Weights::~Weights() = default;
 
 at::Tensor Weights::read_checked(const std::string& name, const std::vector<int64_t>& shape) {
-  if (!source_.has(name))
-    throw FormatError(
-        text(source_.path(), ": no tensor ", name, "; the config wants one of shape ", shape_text(shape)));
-  const auto found = source_.shape(name);
-  if (found != shape)
-    throw FormatError(text(source_.path(), ": ", name, " has shape ", shape_text(found),
-                           "; the config wants ", shape_text(shape)));
-  taken_.insert(name);
+  check_tensor(source_, name, shape);
   progress_->advance(1);
   return source_.read(name);
 }
@@ -131,18 +155,6 @@ ParameterSource Weights::parameters() {
   return [this](const std::string& name, at::IntArrayRef shape) {
     return Parameter::whole(name, take(name, shape.vec()), /*is_trainable=*/false);
   };
-}
-
-void Weights::finish() const {
-  std::vector<std::string> left;
-  for (const auto& name : source_.names())
-    if (!taken_.contains(name) && !is_known_buffer(name)) left.push_back(name);
-  if (left.empty()) return;
-  const size_t count = left.size();
-  if (count > 3) left.resize(3);
-  throw FormatError(text(source_.path(), ": ", count,
-                         " tensor(s) have no place in the model its config describes: ", join(left),
-                         count > 3 ? ", …" : ""));
 }
 
 }  // namespace duoka::model

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -49,28 +48,27 @@ at::ScalarType scalar_type(io::DType dtype, const std::string& where);
 /// The reverse, for f64, f32, f16 and bf16; StateError for others.
 io::DType file_dtype(at::ScalarType dtype);
 
-/// Hands out the tensors of a source once, checked and converted, and knows what was left over.
-/// Memory while loading: what was handed out, and one tensor.
+/// Checks that a source holds the model `config` describes: each of its tensors in the right shape, and
+/// nothing else, so that a model is never half loaded or half understood. A head stored beside a tied
+/// embedding and the rotary tables of old exports pass. Throws FormatError with path, tensor, wanted and
+/// found.
+void check_tensors(const WeightSource& source, const ModelConfig& config);
+
+/// Hands out the tensors of a source, checked and converted. Memory: what was handed out, and one tensor.
 class Weights {
  public:
   /// `dtype` and `device` of what take() returns. Loading for more than a second shows progress on `log`.
   Weights(const WeightSource& source, at::ScalarType dtype, at::Device device, const Log& log = Log());
   ~Weights();
 
-  bool has(const std::string& name) const { return source_.has(name); }
-  /// The whole tensor; owns its memory. Throws FormatError with file, tensor, wanted and found when it is
+  /// The whole tensor; owns its memory. Throws FormatError with path, tensor, wanted and found when it is
   /// missing or has another shape: nothing is ever made up.
   at::Tensor take(const std::string& name, const std::vector<int64_t>& shape);
   /// Only [first, first + count) of dim `dim`. Throws StateError when the slice is not in `shape`.
   at::Tensor take_slice(const std::string& name, const std::vector<int64_t>& shape, int64_t dim,
                         int64_t first, int64_t count);
-  /// Leaves a tensor out on purpose (a stale head of a tied model).
-  void skip(const std::string& name) { taken_.insert(name); }
   /// take() of whole tensors as a layer's constructor wants it; nothing is trainable. Refers to this object.
   ParameterSource parameters();
-  /// Call when the model is built. Throws FormatError naming tensors that nobody took: a model is never
-  /// half understood. Buffers that old exports carry (rotary_emb.inv_freq, attn.masked_bias) pass.
-  void finish() const;
 
  private:
   at::Tensor read_checked(const std::string& name, const std::vector<int64_t>& shape);
@@ -78,7 +76,6 @@ class Weights {
   const WeightSource& source_;
   at::ScalarType dtype_;
   at::Device device_;
-  std::set<std::string> taken_;
   std::unique_ptr<Progress> progress_;
 };
 

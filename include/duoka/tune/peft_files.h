@@ -16,12 +16,6 @@
 
 namespace duoka::tune {
 
-/// Puts a LoraAdapter on every selected module of `decoder` and marks what trains: the adapters, and the
-/// parameters of whole modules. With FinetuningType::full no adapter, only the marks.
-/// Throws StateError when a module carries an adapter already, ConfigError as LoraAdapter does.
-void apply_selection(model::Decoder& decoder, const Selection& selection, const LoraConfig& lora,
-                     uint64_t seed);
-
 /// What an adapter_config.json says of a LoRA adapter, in peft's words.
 struct PeftConfig {
   std::string base_model;  ///< base_model_name_or_path; may be empty.
@@ -30,20 +24,25 @@ struct PeftConfig {
   std::map<std::string, double> alpha_pattern;
   std::vector<std::string> target_modules;
   std::string target_regex;  ///< Instead of target_modules.
+  std::vector<std::string> exclude_modules;
+  std::string exclude_regex;  ///< Instead of exclude_modules.
   std::vector<std::string> modules_to_save;
   std::vector<int64_t> layers_to_transform;
+  bool ensure_weight_tying = false;  ///< A saved embedding is the head too.
 };
 
-/// An adapter as its folder holds it.
+/// An adapter as its folder holds it. Tensors lie on the CPU, in the dtype stored.
 struct PeftAdapter {
   struct Module {
-    std::string name;  ///< "model.layers.0.self_attn.q_proj"
-    at::Tensor a, b;   ///< [r, I], [O, r]: CPU, in the dtype stored.
-    double scale = 1;  ///< alpha / r, or alpha / sqrt(r)
+    std::string name;      ///< "model.layers.0.self_attn.q_proj"
+    LoraConfig lora;       ///< With this module's own rank and alpha.
+    at::Tensor a, b;       ///< [r, I], [O, r]
+    double scale() const;  ///< What B A is multiplied by.
   };
   PeftConfig config;
   std::vector<Module> modules;                      ///< In the order of the base's linear modules.
   std::map<std::string, at::Tensor> saved_weights;  ///< Whole tensors by the base's names.
+  Selection selection;  ///< The same, as training would have chosen it: to train it on and write it again.
 };
 
 /// Reads adapter_config.json and adapter_model.safetensors. Throws FormatError with file and reason when one

@@ -8,7 +8,13 @@
 
 #include "duoka/model/config.h"
 
+namespace duoka::model {
+class Decoder;
+}
+
 namespace duoka::tune {
+
+struct LoraConfig;
 
 enum class FinetuningType { full, lora };
 
@@ -44,9 +50,15 @@ struct Selection {
 
 /// Works out what trains. Pure; no tensor is touched.
 /// Throws ConfigError when a target matches no module (with the names there are), a regular expression is
-/// not one, freeze_trainable_layers is more than there are layers, the head of a tied model is named without
-/// its embedding, or nothing would train.
+/// not one, freeze_trainable_layers is more than there are layers, the head of a tied model is named (it is
+/// the embedding), a module is to be adapted and saved whole, or nothing would train.
 Selection select(const model::ModelConfig& config, const SelectionOptions& options);
+
+/// Puts a LoraAdapter on every selected module of `decoder` and marks what trains: the adapters, and the
+/// selected base parameters. With FinetuningType::full no adapter, only the marks.
+/// Throws StateError when a module carries an adapter already, ConfigError as LoraAdapter does.
+void apply_selection(model::Decoder& decoder, const Selection& selection, const LoraConfig& lora,
+                     uint64_t seed);
 
 /// peft's rule for one entry of a list: `module` is `target` or ends with "." + `target`.
 bool matches_suffix(std::string_view module, std::string_view target);
