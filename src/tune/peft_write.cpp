@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include "duoka/core/error.h"
+#include "duoka/core/files.h"
+#include "duoka/io/safetensors.h"
+#include "duoka/model/weights.h"
+#include "duoka/tune/peft_files.h"
+#include "tune/module_names.h"
+#include "tune/peft_config.h"
+
+namespace duoka::tune {
+
+namespace {
+// By the names of the file, which sort as peft's do.
+std::map<std::string, at::Tensor> tensors_to_write(model::Decoder& decoder, const Selection& selection) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& module : selection.adapted_modules) {
+    model::Adapter* adapter = decoder.linear(module).adapter();
+    if (!adapter) throw StateError(module + " carries no adapter to write");
+    for (Parameter* parameter : adapter->parameters()) tensors.emplace(parameter->name, parameter->value);
+  }
+  for (const auto& module : selection.saved_modules)
+    for (const char* part : {".weight", ".bias"})
+      if (Parameter* parameter = decoder.find(module + part))
+        tensors.emplace("base_model.model." + parameter->name, parameter->value);
+  return tensors;
+}
+
+void write_tensors(const std::filesystem::path& file, const std::map<std::string, at::Tensor>& tensors) {
+  std::vector<io::TensorSpec> specs;
+  for (const auto& [name, value] : tensors)
+    specs.push_back({name, model::file_dtype(value.scalar_type()), value.sizes().vec()});
+  io::SafetensorsWriter writer(file, specs);
+  for (const auto& spec : writer.tensors()) {
+    const at::Tensor value = tensors.at(spec.name).to(at::kCPU).contiguous();
+    writer.write(spec.name, {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()});
+  }
+  writer.commit();
+}
+
+// peft compares with the end of every module's name, so that "norm" would mean most norms there are.
+std::string peft_name(const std::string& module) {
+  const std::string name = last_part(module);
+  return name == "embed_tokens" || name == "lm_head" ? name : module;
+}
+
+bool trains_embedding(const Selection& selection) {
+  return std::ranges::find(selection.saved_modules, "model.embed_tokens") != selection.saved_modules.end();
+}
+}  // namespace
+
+void write_peft_adapter(const std::filesystem::path& folder, model::Decoder& decoder,
+                        const Selection& selection, const LoraConfig& lora, const std::string& base_model) {
+  if (selection.finetuning_type != FinetuningType::lora)
+    throw StateError("full training has no adapter to write; export the model");
+  PeftConfig config;
+  config.base_model = base_model;
+  config.lora = lora;
+  config.target_modules = selection.target_modules;
+  config.target_regex = selection.target_regex;
+  config.layers_to_transform = selection.layers;
+  config.ensure_weight_tying = decoder.config().tie_word_embeddings && trains_embedding(selection);
+  for (const auto& module : selection.saved_modules) config.modules_to_save.push_back(peft_name(module));
+  write_tensors(folder / "adapter_model.safetensors", tensors_to_write(decoder, selection));
+  write_file_atomically(folder / "adapter_config.json", peft_config_text(config));
+}
+
+}  // namespace duoka::tune
