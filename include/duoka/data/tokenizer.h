@@ -61,7 +61,7 @@ class Tokenizer {
   ~Tokenizer();
 
   /// `text`: UTF-8; each maximal invalid sequence is read as one U+FFFD, as Python's errors="replace" does.
-  /// Throws DataError for 4 GiB and more. Near-linear time whatever the text; about 40 bytes of memory a
+  /// Throws DataError for 1 GiB and more. Near-linear time whatever the text; about 40 bytes of memory a
   /// byte of text at the worst (one unbroken piece).
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
@@ -101,6 +101,7 @@ class Tokenizer {
   void save(const std::filesystem::path& folder) const;
 
  private:
+  friend class EncodeRun;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<const Impl> impl);
   std::unique_ptr<const Impl> impl_;

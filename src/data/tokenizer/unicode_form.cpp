@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <new>
+
+#include <utf8proc.h>
+
+#include "data/tokenizer/normalizer.h"
+#include "data/tokenizer/unicode.h"
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+
+namespace duoka::data {
+namespace {
+
+/// A character before which a text can be cut and its parts normalised apart, in every form: it is a starter
+/// that composes with nothing in front. Not all such characters, but the common ones.
+bool starts_segment(char32_t c) {
+  return c < 0x300 || (c >= 0x0400 && c < 0x0483) || (c >= 0x3400 && c < 0xA000) ||
+         (c >= 0xAC00 && c < 0xD7A4) || (c >= 0x1F300 && c < 0x1FB00);
+}
+
+/// One of Unicode's normal forms, by utf8proc, segment by segment so that origins stay near.
+class UnicodeForm final : public Normalizer {
+ public:
+  UnicodeForm(utf8proc_option_t composition, bool is_compatible)
+      : options_(static_cast<utf8proc_option_t>(UTF8PROC_STABLE | composition |
+                                                (is_compatible ? UTF8PROC_COMPAT : 0))),
+        // Below this code point no character changes: U+00A0 is the first with a compatibility mapping and
+        // U+00C0 the first with a canonical one; composed forms change only from the combining marks on.
+        first_unstable_(composition == UTF8PROC_COMPOSE && !is_compatible ? 0x300 : 0xA0) {}
+
+  void apply(AlignedText& text, MatchState&) const override {
+    const std::string_view view = text.view();
+    size_t at = stable_prefix(view);
+    if (at == view.size()) return;
+    Rewrite out(text);
+    at = begin_of_segment(view, at);
+    out.keep(0, at);
+    bool is_changed = false;
+    while (at < view.size()) {
+      const size_t end = end_of_segment(view, at);
+      is_changed |= rewrite_segment(view, at, end, out);
+      at = end;
+    }
+    if (is_changed) out.finish();
+  }
+
+ private:
+  size_t stable_prefix(std::string_view view) const {
+    size_t i = 0;
+    while (i < view.size()) {
+      const CodePoint c = first_code_point(view.substr(i));
+      if (c.value >= first_unstable_) break;
+      i += c.size;
+    }
+    return i;
+  }
+
+  /// The character in front may combine with the one at `at`.
+  static size_t begin_of_segment(std::string_view view, size_t at) {
+    return at == 0 ? 0 : at - last_code_point(view.substr(0, at)).size;
+  }
+
+  static size_t end_of_segment(std::string_view view, size_t at) {
+    do {
+      at += first_code_point(view.substr(at)).size;
+    } while (at < view.size() && !starts_segment(first_code_point(view.substr(at)).value));
+    return at;
+  }
+
+  /// Returns whether the segment changed.
+  bool rewrite_segment(std::string_view view, size_t begin, size_t end, Rewrite& out) const {
+    const std::string_view old = view.substr(begin, end - begin);
+    if (old.size() == 1) {  // ASCII
+      out.keep(begin, end);
+      return false;
+    }
+    const std::string normal = map(old);
+    size_t same = 0;
+    while (same < old.size() && same < normal.size() && old[same] == normal[same]) ++same;
+    out.keep(begin, begin + same);
+    if (same == old.size() && same == normal.size()) return false;
+    // Text that only moved is matched from the right; what lies between comes from where the change began.
+    size_t tail = 0;
+    while (tail < old.size() - same && tail < normal.size() - same &&
+           old[old.size() - 1 - tail] == normal[normal.size() - 1 - tail]) {
+      ++tail;
+    }
+    out.put(std::string_view(normal).substr(same, normal.size() - same - tail), begin + same);
+    out.keep(end - tail, end);
+    return true;
+  }
+
+  std::string map(std::string_view segment) const {
+    utf8proc_uint8_t* mapped = nullptr;
+    const utf8proc_ssize_t size =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(segment.data()),
+                     static_cast<utf8proc_ssize_t>(segment.size()), &mapped, options_);
+    if (size < 0) throw std::bad_alloc();  // the text is valid UTF-8, so memory is all that can fail
+    const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
+    return {reinterpret_cast<const char*>(mapped), static_cast<size_t>(size)};
+  }
+
+  utf8proc_option_t options_;
+  char32_t first_unstable_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Normalizer> make_unicode_form(std::string_view form) {
+  const auto composition = form.ends_with('C') ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  return std::make_unique<UnicodeForm>(composition, form.size() == 4);
+}
+
+}  // namespace duoka::data
