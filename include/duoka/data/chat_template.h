@@ -14,12 +14,13 @@ namespace duoka::data {
 enum class Words {
   of_template,  ///< Written by the template, or a special token it was given. May become control tokens.
   of_content,   ///< Came out of a message's content.
-  of_field,     ///< Came out of another field of a message: tool calls, reasoning, a name.
+  of_call,      ///< Came out of a message's tool calls or reasoning: what a model says besides content.
+  of_field,     ///< Came out of another field of a message: a name, the id of a call.
   of_caller,    ///< Came out of the tools or the extra variables.
 };
 
 /// A stretch of rendered text from one source. Everything but the template's own words is what somebody
-/// typed, and must never be read as a control token.
+/// typed, and must never be read as a control token. Empty where an empty content was printed.
 struct Piece {
   std::string text;
   int message = -1;  ///< Index of the message it came from; -1 for of_template and of_caller.
@@ -46,8 +47,10 @@ class ChatTemplate {
     std::string pad_token;
     std::string unk_token;
     bool add_generation_prompt = false;
-    std::string
-        extra_json;  ///< More variables as the text of a JSON object, or "": {"enable_thinking": false}.
+    /// What strftime_now takes for now, in seconds since 1970 of the local calendar; negative: the clock's.
+    int64_t now = -1;
+    /// More variables as the text of a JSON object, or "": {"enable_thinking": false}.
+    std::string extra_json;
   };
   /// Bounds of one rendering. Text typed by the conversation counts too; the defaults leave room for a
   /// conversation of tens of megabytes.
@@ -55,14 +58,14 @@ class ChatTemplate {
     int64_t max_steps = 4'000'000;       ///< Statements, operations and list items handled.
     int64_t max_output_bytes = 1 << 28;  ///< Of the rendering, and of any one value.
     int64_t max_work_bytes = 1LL << 31;  ///< Of all text made on the way.
-    int max_depth = 400;                 ///< Nesting of macros, blocks and expressions.
+    int max_depth = 1000;                ///< Nesting of macros, blocks and expressions.
   };
 
   /// Throws FormatError "origin:line: why" where the source is no template, names a filter, test or tag
   /// that does not exist, or nests too deeply. `origin`: a file's name, for messages.
   static ChatTemplate parse(std::string source, std::string origin);
 
-  /// The text in pieces, in order, none empty, neighbours differing in source.
+  /// The text in pieces, in order, neighbours differing in source.
   /// Strings carry their source through joining, trimming, slicing, replacing, splitting, change of case
   /// and tojson, so pieces do not depend on searching.
   /// Throws DataError where the template refuses the conversation (raise_exception) or a message is not

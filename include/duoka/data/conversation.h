@@ -20,13 +20,13 @@ struct Message {
   bool is_null = false;
   /// The turn's other fields (tool_calls, name, tool_call_id, reasoning_content, …) as the text of a JSON
   /// object, or "" for none. Fields that are null are left out, as transformers does.
-  std::string fields_json;
+  std::string fields_json = {};
 };
 
 /// What a template renders.
 struct Conversation {
   std::vector<Message> messages;
-  std::string tools_json;  ///< Text of a JSON array of tool descriptions, or "" for none.
+  std::string tools_json = {};  ///< Text of a JSON array of tool descriptions, or "" for none.
 };
 
 }  // namespace duoka::data
