@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the same LoRA fine-tuning on duoka and on a Transformers + peft + Accelerate trainer, in turn.
+
+    bench/compare_trainer [--runs 3] [--steps 8] [--ranks 2] [--threads 1] [--bf16]
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+DUOKA = "build/release/bin/duoka"
+MODEL = ".assets/smollm2-f32"
+ROWS = ".assets/define-the-word/train.jsonl"
+CUTOFF = 256
+
+
+def descendants(pid):
+    found = [pid]
+    for one in found:
+        try:
+            for task in os.listdir(f"/proc/{one}/task"):
+                with open(f"/proc/{one}/task/{task}/children", encoding="ascii") as children:
+                    found += [int(child) for child in children.read().split()]
+        except OSError:
+            pass
+    return found
+
+
+def peak_kib(pid):
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            return next((int(line.split()[1]) for line in status if line.startswith("VmHWM:")), 0)
+    except OSError:
+        return 0
+
+
+def run(command, environment, log, watch=lambda: None, time_limit=1800):
+    """Runs to the end, calling `watch` ten times a second; returns the peak resident memory of each process,
+    largest first, in GiB."""
+    peaks, start = {}, time.time()
+    with open(log, "w", encoding="utf8") as out:
+        process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=out, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            for pid in descendants(process.pid):
+                peaks[pid] = max(peaks.get(pid, 0), peak_kib(pid))
+            watch()
+            if time.time() - start > time_limit:
+                process.terminate()
+                sys.exit(f"{command[0]}: no end after {time_limit} s; see {log}")
+            time.sleep(0.1)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {process.returncode}; see {log}")
+    return sorted((kib / 2**20 for kib in peaks.values()), reverse=True)
+
+
+def run_duoka(a, rows, folder):
+    start, seen = time.time(), []  # seen: (time, lines of the log so far)
+    log = pathlib.Path(folder, "duoka", "trainer_log.jsonl")
+    shutil.rmtree(log.parent, ignore_errors=True)
+
+    def watch():
+        lines = log.read_text(encoding="utf8").splitlines() if log.exists() else []
+        if lines and (not seen or len(lines) > seen[-1][1]):
+            seen.append((time.time(), len(lines)))
+
+    memory = run(
+        [DUOKA, "train", f"model_name_or_path={MODEL}", f"dataset={rows}", f"output_dir={log.parent}",
+         f"max_steps={a.steps}", f"per_device_train_batch_size={a.micro}",
+         f"gradient_accumulation_steps={a.accumulation}", "lora_rank=8", "lora_alpha=16", "learning_rate=4e-4",
+         "lr_scheduler_type=constant", "disable_shuffling=true", f"cutoff_len={CUTOFF}", "logging_steps=1",
+         "save_strategy=no", "report_to=none", f"bf16={'true' if a.bf16 else 'false'}", "--cards", str(a.ranks)],
+        {"OMP_NUM_THREADS": str(a.threads)}, f"{folder}/duoka.log", watch)
+    steps = [json.loads(line) for line in log.read_text(encoding="utf8").splitlines()]
+    tokens = steps[seen[-1][1] - 1]["total_tokens"] - steps[seen[0][1] - 1]["total_tokens"]
+    return {"tokens/s": tokens / (seen[-1][0] - seen[0][0]), "GiB per rank": memory[a.ranks - 1],
+            "first update s": seen[0][0] - start, "losses": [step["loss"] for step in steps]}
+
+
+def run_peer(a, rows, folder):
+    with open(rows, encoding="utf8") as lines:
+        num_rows = sum(1 for _ in lines)
+    memory = run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={a.ranks}",
+         "bench/peer_trainer.py", "--model", MODEL, "--data", rows, "--out", f"{folder}/peer", "--rows", str(num_rows),
+         "--steps", str(a.steps), "--micro", str(a.micro), "--accumulation", str(a.accumulation), "--cutoff",
+         str(CUTOFF), "--start", str(time.time())] + (["--bf16"] if a.bf16 else []),
+        {"OMP_NUM_THREADS": str(a.threads)}, f"{folder}/peer.log")
+    with open(f"{folder}/peer.log", encoding="utf8") as log:
+        result = json.loads(next(line for line in log if line.startswith("RESULT "))[7:])
+    share = (result["steps"] - 1) / result["steps"]
+    return {"tokens/s": result["tokens"] * share / result["seconds"], "GiB per rank": memory[a.ranks - 1],
+            "first update s": result["first_step_seconds"], "losses": result["losses"]}
+
+
+def spread(values):
+    return f"{min(values):8.2f} {statistics.median(values):8.2f} {max(values):8.2f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("runs", 3), ("steps", 8), ("ranks", 2), ("threads", 1), ("micro", 4), ("accumulation", 2)):
+        parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--bf16", action="store_true")
+    a = parser.parse_args()
+    if not pathlib.Path(MODEL).is_dir():
+        subprocess.run([DUOKA, "export", "model_name_or_path=.assets/SmolLM2-135M-Instruct.Q4_1.gguf",
+                        f"export_dir={MODEL}", "export_dtype=float32"], check=True)
+    num_rows = a.steps * a.micro * a.accumulation * a.ranks
+    folder = tempfile.mkdtemp(prefix="duoka-bench-")
+    rows = f"{folder}/rows.jsonl"
+    with open(ROWS, encoding="utf8") as source, open(rows, "w", encoding="utf8") as out:
+        out.writelines(line for line, _ in zip(source, range(num_rows)))
+    results = {"duoka": [], "peer": []}
+    for i in range(a.runs):
+        results["duoka"].append(run_duoka(a, rows, folder))
+        results["peer"].append(run_peer(a, rows, folder))
+        print(f"run {i + 1} of {a.runs}:", {who: round(r[-1]["tokens/s"], 1) for who, r in results.items()}, flush=True)
+    print(f"\nSmolLM2-135M LoRA r8, {'bf16' if a.bf16 else 'f32'}, {a.ranks} ranks x {a.threads} threads, "
+          f"{a.micro} rows x {a.accumulation} accumulated, {a.steps} updates, load now {os.getloadavg()[0]:.1f}")
+    print(f"{'':22}{'min':>8} {'median':>8} {'max':>8}")
+    for key in ("tokens/s", "GiB per rank", "first update s"):
+        for who in results:
+            print(f"{who + ' ' + key:22}{spread([r[key] for r in results[who]])}")
+        ratios = [d[key] / p[key] for d, p in zip(results["duoka"], results["peer"])]
+        print(f"{'  ratio duoka / peer':22}{spread(ratios)}")
+    print("losses duoka", [round(x, 4) for x in results["duoka"][0]["losses"]])
+    print("losses peer ", [round(x, 4) for x in results["peer"][0]["losses"]])
+    shutil.rmtree(folder)
+
+
+main()
