@@ -4,10 +4,10 @@
 #include <string>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/zeros.h>
 
 #include "duoka/core/error.h"
+#include "model/operators.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
 
@@ -41,10 +41,7 @@ at::Tensor sum_rows(T* logits, const at::Tensor& targets, int64_t num_columns, c
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   const int64_t v = logits.size(1);
   if (targets.size(0) == 0) return at::zeros({}, logits.options().dtype(at::kDouble));
-  if (!logits.is_cpu()) {
-    const auto wide = logits.to(accumulate_dtype(logits.scalar_type()));
-    return (wide.logsumexp(1) - wide.gather(1, targets.unsqueeze(1)).squeeze(1)).sum(at::kDouble);
-  }
+  if (!logits.is_cpu()) return operators::cross_entropy(logits, targets);
   check_targets(targets, v);
   at::Tensor sum;
   with_type_of(logits, [&]<class T>() {
@@ -57,14 +54,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
 at::Tensor cross_entropy_backward_(at::Tensor& logits, const at::Tensor& targets, double scale) {
   const int64_t v = logits.size(1);
   if (targets.size(0) == 0) return at::zeros({}, logits.options().dtype(at::kDouble));
-  if (!logits.is_cpu()) {
-    auto wide = logits.to(accumulate_dtype(logits.scalar_type()));
-    const auto lse = wide.logsumexp(1, true), index = targets.unsqueeze(1),
-               margin = wide.gather(1, index) - lse;
-    wide = (wide - lse).exp_().scatter_(1, index, margin.expm1()).mul_(scale);  // p - 1 without cancellation
-    logits.copy_(wide);
-    return margin.sum(at::kDouble).neg_();
-  }
+  if (!logits.is_cpu()) return operators::cross_entropy_backward_(logits, targets, scale);
   check_targets(targets, v);
   at::Tensor sum;
   with_type_of(logits, [&]<class T>() {

@@ -2,12 +2,9 @@
 #include "duoka/model/mlp.h"
 
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/gelu_backward.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
 
 #include "duoka/core/error.h"
+#include "model/operators.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
 
@@ -15,16 +12,8 @@ namespace duoka::model {
 
 namespace {
 
-at::Tensor act(Activation kind, const at::Tensor& x) {
-  return kind == Activation::silu ? at::silu(x) : at::gelu(x, "tanh");
-}
-
-at::Tensor act_backward(Activation kind, const at::Tensor& dy, const at::Tensor& x) {
-  return kind == Activation::silu ? at::silu_backward(dy, x) : at::gelu_backward(dy, x, "tanh");
-}
-
 at::Tensor gated(Activation kind, const at::Tensor& gate, const at::Tensor& up) {
-  if (!gate.is_cpu()) return act(kind, gate).mul_(up);
+  if (!gate.is_cpu()) return operators::gated(kind, gate, up);
   at::Tensor y = at::empty_like(gate);
   with_type_of(gate, [&]<class T>() {
     const T* const gates = gate.const_data_ptr<T>();
@@ -39,12 +28,7 @@ at::Tensor gated(Activation kind, const at::Tensor& gate, const at::Tensor& up) 
 
 /// Puts the gradients of gate and up in their place: nothing of size [N, F] is allocated.
 void gated_backward(Activation kind, const at::Tensor& dy, at::Tensor& gate, at::Tensor& up) {
-  if (!gate.is_cpu()) {
-    at::Tensor dgate = act_backward(kind, dy * up, gate);
-    up = act(kind, gate).mul_(dy);
-    gate = std::move(dgate);
-    return;
-  }
+  if (!gate.is_cpu()) return operators::gated_backward(kind, dy, gate, up);
   with_type_of(gate, [&]<class T>() {
     const T* const from = dy.const_data_ptr<T>();
     T* const gates = gate.mutable_data_ptr<T>();

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include "model/operators.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
 
@@ -45,14 +46,10 @@ Normed normed_by_rows(const at::Tensor& x, const at::Tensor& w, double eps) {
   return result;
 }
 
-Normed normed_by_operators(const at::Tensor& x, const at::Tensor& w, double eps) {
-  const auto wide = x.to(w.scalar_type());
-  auto rstd = wide.square().mean(-1, true).add_(eps).rsqrt_();
-  return {(wide * rstd).mul_(w).to(x.scalar_type()), std::move(rstd)};
-}
-
 Normed normed(const at::Tensor& x, const at::Tensor& w, double eps) {
-  return x.is_cpu() ? normed_by_rows(x, w, eps) : normed_by_operators(x, w, eps);
+  if (x.is_cpu()) return normed_by_rows(x, w, eps);
+  auto [y, rstd] = operators::rms_norm(x, w, eps);
+  return {std::move(y), std::move(rstd)};
 }
 
 struct Gradients {
@@ -83,14 +80,11 @@ Gradients gradients_by_rows(const at::Tensor& dy, const at::Tensor& x, const at:
   return {dx, wants_dw ? partial.sum(0) : at::Tensor()};
 }
 
-// dx = r (g - x r^2 mean(g x)) with g = w dy; see rows_norm.cpp.
-Gradients gradients_by_operators(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& rstd,
-                                 const at::Tensor& w, bool wants_dw) {
-  const auto wide_dy = dy.to(w.scalar_type()), normed_x = x.to(w.scalar_type()).mul_(rstd), g = wide_dy * w;
-  const auto along = (g * normed_x).mean(-1, true);
-  const int64_t d = x.size(-1);
-  return {(g - normed_x * along).mul_(rstd).to(x.scalar_type()),
-          wants_dw ? (wide_dy * normed_x).view({-1, d}).sum(0) : at::Tensor()};
+Gradients gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& rstd, const at::Tensor& w,
+                    bool wants_dw) {
+  if (x.is_cpu()) return gradients_by_rows(dy.contiguous(), x, rstd, w, wants_dw);
+  auto [dx, dw] = operators::rms_norm_backward(dy, x, rstd, w, wants_dw);
+  return {std::move(dx), std::move(dw)};
 }
 
 }  // namespace
@@ -112,8 +106,7 @@ at::Tensor RmsNorm::forward(const at::Tensor& x, const Stream&, Saved& saved) {
 
 at::Tensor RmsNorm::backward(const at::Tensor& dy, const Stream&, Saved& saved) {
   const at::Tensor rstd = saved.pop(), x = saved.pop(), w = factor(weight_, plus_one_);
-  const Gradients result = x.is_cpu() ? gradients_by_rows(dy.contiguous(), x, rstd, w, weight_.is_trainable)
-                                      : gradients_by_operators(dy, x, rstd, w, weight_.is_trainable);
+  const Gradients result = gradients(dy, x, rstd, w, weight_.is_trainable);
   if (weight_.is_trainable) weight_.accumulate(result.dw);
   return result.dx;
 }

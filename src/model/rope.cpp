@@ -10,6 +10,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "duoka/core/error.h"
+#include "model/operators.h"
 #include "model/rope_frequencies.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
@@ -19,17 +20,6 @@ namespace duoka::model {
 namespace {
 
 constexpr int64_t max_table_length = int64_t{1} << 26;  // more is a broken position, not a sequence
-
-/// Turned and unturned halves by tensor operations, for devices without the loops.
-void rotate_by_operators(at::Tensor& x, const Rope::Angles& angles, int64_t half, bool inverse) {
-  const auto wide = x.narrow(-1, 0, 2 * half).to(angles.cos.scalar_type());
-  const auto first = wide.narrow(-1, 0, half), second = wide.narrow(-1, half, half);
-  const auto cos = angles.cos.unsqueeze(1),
-             sin = inverse ? angles.sin.neg().unsqueeze(1) : angles.sin.unsqueeze(1);
-  const auto turned_first = first * cos - second * sin, turned_second = second * cos + first * sin;
-  x.narrow(-1, 0, half).copy_(turned_first);
-  x.narrow(-1, half, half).copy_(turned_second);
-}
 
 }  // namespace
 
@@ -87,7 +77,7 @@ Rope::Angles Rope::angles(int64_t first, int64_t count, at::ScalarType dtype, at
 
 void Rope::rotate_(at::Tensor& x, const Angles& angles, bool inverse) {
   const int64_t num_heads = x.size(1), head_dim = x.size(2), half = angles.cos.size(1);
-  if (!x.is_cpu()) return rotate_by_operators(x, angles, half, inverse);
+  if (!x.is_cpu()) return operators::rotate_(x, angles, inverse);
   with_type_of(x, [&]<class T>() {
     using A = Accumulate<T>;
     T* const xs = x.mutable_data_ptr<T>();

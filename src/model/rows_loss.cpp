@@ -28,35 +28,46 @@ template <class A, class T>
   return *std::max_element(best, best + lanes);
 }
 
+/// log(softmax(x)) is (x - top) - log_sum. Kept apart: their sum would lose the digits of log_sum to those of
+/// top.
+template <class A>
+struct LogSumExp {
+  A top, log_sum;
+  A operator()(A x) const { return (x - top) - log_sum; }
+};
+
 template <class T>
-DUOKA_VECTOR_CLONES Accumulate<T> log_sum_exp(const T* x, int64_t count) {
+DUOKA_VECTOR_CLONES LogSumExp<Accumulate<T>> log_sum_exp(const T* x, int64_t count) {
   using A = Accumulate<T>;
   const A top = maximum<A>(x, count);
-  return top + std::log(sum_of<A>(count, [&](int64_t i) { return vector_exp(static_cast<A>(x[i]) - top); }));
+  return {top, std::log(sum_of<A>(count, [&](int64_t i) { return vector_exp(static_cast<A>(x[i]) - top); }))};
 }
 
 template <class T>
-DUOKA_VECTOR_CLONES void softmax(T* x, int64_t count, Accumulate<T> lse, Accumulate<T> scale) {
+DUOKA_VECTOR_CLONES void softmax(T* x, int64_t count, LogSumExp<Accumulate<T>> lse, Accumulate<T> scale) {
   using A = Accumulate<T>;
-  for (int64_t i = 0; i < count; ++i) x[i] = static_cast<T>(scale * vector_exp(static_cast<A>(x[i]) - lse));
+  const A top = lse.top, log_sum = lse.log_sum;
+  for (int64_t i = 0; i < count; ++i)
+    x[i] = static_cast<T>(scale * vector_exp((static_cast<A>(x[i]) - top) - log_sum));
 }
 
 }  // namespace
 
 template <class T>
 double cross_entropy(const T* logits, int64_t num_columns, int64_t target) {
-  using A = Accumulate<T>;
-  return static_cast<double>(log_sum_exp(logits, num_columns) - static_cast<A>(logits[target]));
+  const auto log_softmax = log_sum_exp(logits, num_columns);
+  return -static_cast<double>(log_softmax(static_cast<Accumulate<T>>(logits[target])));
 }
 
 template <class T>
 double cross_entropy_backward(T* logits, int64_t num_columns, int64_t target, double scale) {
   using A = Accumulate<T>;
-  const A lse = log_sum_exp(logits, num_columns);
-  const A margin = static_cast<A>(logits[target]) - lse;
-  softmax(logits, num_columns, lse, static_cast<A>(scale));
-  logits[target] = static_cast<T>(static_cast<A>(scale) * std::expm1(margin));  // p - 1 without cancellation
-  return -static_cast<double>(margin);
+  const auto log_softmax = log_sum_exp(logits, num_columns);
+  const A log_p = log_softmax(static_cast<A>(logits[target]));
+  softmax(logits, num_columns, log_softmax, static_cast<A>(scale));
+  logits[target] =
+      static_cast<T>(static_cast<A>(scale) * std::expm1(log_p));  // p - 1, also where p is almost 1
+  return -static_cast<double>(log_p);
 }
 
 #define DUOKA_INSTANTIATE(T)                                 \
