@@ -46,7 +46,7 @@ class Loader {
 
   /// Updates in `epoch`; the same on every rank. May differ a little between epochs when packing.
   int64_t num_updates(int64_t epoch);
-  /// The plan of `epoch`; valid until a plan of another epoch is asked for twice.
+  /// The plan of `epoch`. The last two are kept.
   std::shared_ptr<const EpochPlan> plan(int64_t epoch);
   /// Streams of update `index` of `epoch`. Starts making the next one ready (of the next epoch after the
   /// last). Throws StateError when there is no such update.

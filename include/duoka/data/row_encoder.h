@@ -17,7 +17,7 @@ struct EncodeRules {
   Stage stage = Stage::sft;
   /// Longest row, in tokens; at least 2. Longer rows are cut on the right.
   int64_t cutoff_len = 2048;
-  /// Stage::pt only: a longer text is cut into pieces of cutoff_len tokens and nothing is lost. As in
+  /// For Stage::pt: a longer text is cut into pieces of cutoff_len tokens and nothing is lost. As in
   /// LLaMA-Factory this goes with `packing`; but pieces of two texts are never joined to one segment.
   bool is_chunking = false;
   RenderOptions render;  ///< Stage::sft only.

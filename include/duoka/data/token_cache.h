@@ -4,12 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "duoka/core/files.h"
 #include "duoka/core/log.h"
 #include "duoka/data/render.h"
 
@@ -93,14 +93,20 @@ class TokenCache {
   std::vector<Remark> refusals(int64_t limit) const;
   /// Warnings on used rows, in file order; at most `limit`. Only the first 1000 are kept.
   std::vector<Remark> warnings(int64_t limit) const;
+
   const std::string& path() const { return path_; }
   /// True when this call encoded the rows instead of finding them.
   bool was_built() const { return was_built_; }
 
  private:
-  TokenCache() = default;
+  struct Content;
+  TokenCache(std::string path, std::shared_ptr<const Content> content, bool was_built);
+  /// The cache file, or null where it is missing or (with a warning) damaged.
+  static std::shared_ptr<const Content> map(const std::string& path, const CacheSource& source,
+                                            const Log& log);
+
   std::string path_;
-  MappedFile file_;
+  std::shared_ptr<const Content> content_;
   bool was_built_ = false;
 };
 

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/data/dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "data/json_row.h"
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/data/row_encoder.h"
+#include "duoka/data/rows.h"
+#include "duoka/data/sampler.h"
+
+namespace duoka::data {
+
+namespace {
+
+constexpr int64_t refusals_logged = 5;
+
+/// Rows of a file as the encoder wants them. The file must outlive what make() gives.
+class RowSource {
+ public:
+  RowSource(const DataSource& source, const RowEncoder& encoder, const DatasetOptions& options)
+      : file_(source.path), format_(source.format), encoder_(&encoder) {
+    is_plain_ = file_.layout() == FileLayout::plain_text;
+    if (is_plain_ && encoder.rules().stage == Stage::sft)
+      throw DataError(
+          source.path +
+          ": plain text; stage sft wants JSON rows (Alpaca, ShareGPT, messages), plain text is for stage pt");
+    num_rows_ = std::min({file_.num_rows(), source.max_rows.value_or(file_.num_rows()),
+                          options.max_samples.value_or(file_.num_rows())});
+    // Defects are told as refused rows, after the others; not when the file's end is not looked at.
+    num_defects_ = num_rows_ == file_.num_rows() ? static_cast<int64_t>(file_.defects().size()) : 0;
+  }
+
+  int64_t num_rows() const { return num_rows_ + num_defects_; }
+
+  std::array<uint64_t, 2> key() const {
+    const std::string format = format_.identity();
+    const std::string encoding = encoder_->identity();
+    const std::string rows = std::to_string(num_rows_);
+    return content_key(std::array<std::string_view, 4>{file_.bytes(), format, encoding, rows});
+  }
+
+  /// A function for one thread.
+  EncodeRow make() const {
+    return [this, reader = std::make_shared<RowReader>(format_, encoder_->rules().stage)](int64_t index) {
+      if (index >= num_rows_) return defect(file_.defects()[static_cast<size_t>(index - num_rows_)]);
+      RowOutcome outcome = encode(index, *reader);
+      if (!outcome.refusal.empty() || !outcome.warnings.empty()) outcome.line = file_.line(index);
+      return outcome;
+    };
+  }
+
+ private:
+  static RowOutcome defect(const FileDefect& defect) {
+    RowOutcome outcome;
+    outcome.refusal = defect.reason;
+    outcome.line = defect.line;
+    return outcome;
+  }
+
+  RowContent content(int64_t index, RowReader& reader) const {
+    const std::string_view row = file_.row(index);
+    if (!is_plain_) return reader.read(row);
+    if (!is_utf8(row)) throw DataError("not valid UTF-8");
+    return std::string(row);
+  }
+
+  RowOutcome encode(int64_t index, RowReader& reader) const {
+    RowOutcome outcome;
+    try {
+      return encoder_->encode(content(index, reader));
+    } catch (const DataError& error) {
+      outcome.refusal = error.what();
+    } catch (const FormatError& error) {  // The template fails on this row; it may do on others or not.
+      outcome.refusal = error.what();
+    }
+    return outcome;
+  }
+
+  RowFile file_;
+  RowFormat format_;
+  const RowEncoder* encoder_;
+  bool is_plain_ = false;
+  int64_t num_rows_ = 0;
+  int64_t num_defects_ = 0;
+};
+
+TokenCache open_cache(const DataSource& source, const RowEncoder& encoder, const DatasetOptions& options,
+                      const Log& log) {
+  const RowSource rows(source, encoder, options);
+  CacheSource cache;
+  cache.folder = options.cache_folder;
+  cache.data_path = source.path;
+  cache.key = rows.key();
+  cache.num_rows = rows.num_rows();
+  cache.make_encode = [&rows] { return rows.make(); };
+  cache.num_threads = options.num_threads;
+  cache.is_strict = options.is_strict;
+  cache.is_overwriting = options.overwrite_cache;
+  return TokenCache::open(cache, log);
+}
+
+void report(const DataSource& source, const TokenCache& cache, const Log& log) {
+  if (log.rank() != 0) return;
+  const TokenCache::Counts counts = cache.counts();
+  log.info(
+      text("data ", source.path, ": ", summary(counts), cache.was_built() ? "" : " (from the token cache)"));
+  for (const auto& refusal : cache.refusals(refusals_logged))
+    log.warning(text(source.path, ":", refusal.line, ": refused: ", refusal.text));
+  for (const auto& warning : cache.warnings(refusals_logged))
+    log.warning(text(source.path, ":", warning.line, ": ", warning.text));
+  const int64_t hidden = std::max<int64_t>(0, counts.num_refused - refusals_logged) +
+                         std::max<int64_t>(0, counts.num_warned - refusals_logged);
+  if (hidden > 0)
+    log.warning(text(source.path, ": ", hidden, " more remarks; `duoka data inspect` shows them"));
+}
+
+}  // namespace
+
+Dataset Dataset::open(const std::vector<DataSource>& sources, const RowEncoder& encoder,
+                      const DatasetOptions& options, const Log& log) {
+  if (sources.empty()) throw ConfigError("no data set is named; set `dataset`");
+  Dataset dataset;
+  for (const DataSource& source : sources) {
+    TokenCache cache = open_cache(source, encoder, options, log);
+    report(source, cache, log);
+    dataset.first_rows_.push_back(dataset.num_rows() + cache.num_rows());
+    dataset.parts_.push_back({source, std::move(cache)});
+  }
+  return dataset;
+}
+
+Dataset::Place Dataset::place(int64_t row) const {
+  const auto next = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
+  const auto part = static_cast<size_t>(next - first_rows_.begin()) - 1;
+  return {parts_[part].cache, row - first_rows_[part]};
+}
+
+RowLength Dataset::length(int64_t row) const {
+  const auto [cache, at] = place(row);
+  return {static_cast<int32_t>(cache.num_tokens(at)), static_cast<int32_t>(cache.num_trained(at))};
+}
+
+void Dataset::read(int64_t row, std::vector<int32_t>& ids, std::vector<int32_t>& labels) const {
+  const auto [cache, at] = place(row);
+  cache.read(at, ids, labels);
+}
+
+TokenCache::Counts Dataset::counts() const {
+  TokenCache::Counts sum;
+  for (const Part& part : parts_) {
+    const TokenCache::Counts counts = part.cache.counts();
+    sum.num_read += counts.num_read;
+    sum.num_used += counts.num_used;
+    sum.num_refused += counts.num_refused;
+    sum.num_cut += counts.num_cut;
+    sum.num_warned += counts.num_warned;
+    sum.longest = std::max(sum.longest, counts.longest);
+  }
+  return sum;
+}
+
+std::string summary(const TokenCache::Counts& counts) {
+  return text("rows read ", counts.num_read, ", used ", counts.num_used, ", refused ", counts.num_refused,
+              ", cut ", counts.num_cut, "; longest ", counts.longest, " tokens");
+}
+
+namespace {
+
+std::vector<int64_t> first_numbers(int64_t count) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), int64_t{0});
+  return numbers;
+}
+
+}  // namespace
+
+RowSet::RowSet(std::shared_ptr<const Dataset> dataset)
+    : RowSet(dataset, first_numbers(dataset->num_rows())) {}
+
+RowSet::RowSet(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> ids)
+    : dataset_(std::move(dataset)), ids_(std::move(ids)) {
+  lengths_.reserve(ids_.size());
+  for (const int64_t id : ids_) lengths_.push_back(dataset_->length(id));
+}
+
+void RowSet::read(int64_t index, std::vector<int32_t>& ids, std::vector<int32_t>& labels) const {
+  dataset_->read(id(index), ids, labels);
+}
+
+int64_t num_held_out(double val_size, int64_t num_rows) {
+  if (!(val_size >= 0))
+    throw ConfigError(text("val_size = ", val_size, "; wanted a share under 1 or a number of rows"));
+  if (val_size >= 1 && val_size != std::floor(val_size))
+    throw ConfigError(text("val_size = ", val_size, "; wanted a share under 1 or a whole number of rows"));
+  const double rows = val_size < 1 ? std::ceil(val_size * static_cast<double>(num_rows)) : val_size;
+  if (rows >= static_cast<double>(num_rows))
+    throw ConfigError(text("val_size = ", val_size, " holds out ", rows, " of ", num_rows,
+                           " rows and leaves none to train on"));
+  return static_cast<int64_t>(rows);
+}
+
+Split split(std::shared_ptr<const Dataset> dataset, double val_size, uint64_t seed) {
+  const int64_t num_rows = dataset->num_rows();
+  const int64_t num_out = val_size == 0 ? 0 : num_held_out(val_size, num_rows);
+  std::vector<int64_t> ids = first_numbers(num_rows);
+  if (num_out > 0) {
+    SplitMix random(mix_seeds(seed, static_cast<uint64_t>(SeedUse::split)));
+    shuffle(ids, random);
+  }
+  std::vector<int64_t> out(ids.begin(), ids.begin() + num_out);
+  ids.erase(ids.begin(), ids.begin() + num_out);
+  std::sort(ids.begin(), ids.end());
+  std::sort(out.begin(), out.end());
+  return {RowSet(dataset, std::move(ids)), RowSet(dataset, std::move(out))};
+}
+
+}  // namespace duoka::data
