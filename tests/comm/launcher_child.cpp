@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small program of many cards for launcher_test.cpp: launcher_child <cards> <mode> [argument …].
+// A small program of many cards for launcher_test.cpp: launcher_child <cards> <mode> [argument …], or
+// launcher_child rank <mode> where something else starts the ranks.
 // Each rank leaves a file <PIDS>/<rank> with its process id where the variable PIDS names a folder.
 #include <atomic>
 #include <chrono>
@@ -104,8 +105,14 @@ int rank_main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (is_launched()) {
-    const World world = World::from_environment();
+  // "rank" in place of a number: one started by torchrun or mpirun.
+  if (is_launched() || arguments.at(0) == "rank") {
+    World world;
+    const int trouble = run_rank(0, 1, [&] {
+      world = World::from_environment();
+      return 0;
+    });
+    if (trouble != 0) return trouble;
     return run_rank(world.rank, world.size, [&] {
       return rank_main({arguments.begin() + 1, arguments.end()});
     });

@@ -44,16 +44,22 @@ int count(const std::string& words, const std::string& part) {
   return num;
 }
 
-/// The launcher of launcher_child as a process of its own, its outputs in files.
+std::string child_program() {
+  return fs::read_symlink("/proc/self/exe").parent_path() / "comm_launcher_child";
+}
+
+/// The launcher of launcher_child (or what `arguments` start with, given as `other_program`) as a process of
+/// its own, its outputs in files.
 class Started {
  public:
-  explicit Started(std::vector<std::string> arguments, const std::vector<std::string>& settings = {}) {
+  explicit Started(std::vector<std::string> arguments, const std::vector<std::string>& settings = {},
+                   const std::string& other_program = "") {
     std::string folder = (fs::temp_directory_path() / "launcher-test-XXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp");
     folder_ = folder;
     fs::create_directory(folder_ / "pids");
-    const std::string program = fs::read_symlink("/proc/self/exe").parent_path() / "comm_launcher_child";
-    arguments.insert(arguments.begin(), program);
+    const std::string program = other_program.empty() ? child_program() : other_program;
+    if (other_program.empty()) arguments.insert(arguments.begin(), program);
     start_ = Clock::now();
     pid_ = fork();
     if (pid_ != 0) return;
@@ -253,6 +259,42 @@ TEST(Launcher, NoRankOutlivesAKilledLauncher) {
   run.send(SIGKILL);
   EXPECT_EQ(run.wait(), -SIGKILL);
   EXPECT_TRUE(all_gone(pids));
+}
+
+/// Path of `program` in PATH; "" when it is not installed.
+std::string find_program(const std::string& program) {
+  std::istringstream folders(std::getenv("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/" + program).c_str(), X_OK) == 0) return folder + "/" + program;
+  return "";
+}
+
+TEST(ForeignLauncher, MpirunsRanksMeetAndFailTogether) {
+  const std::string mpirun = find_program("mpirun");
+  if (mpirun.empty()) GTEST_SKIP() << "mpirun is not installed";
+  const std::vector<std::string> start = {mpirun, "--allow-run-as-root", "--oversubscribe", "-np", "2"};
+  const auto ranks = [&](std::vector<std::string> words) {
+    std::vector<std::string> all = start;
+    all.push_back(child_program());
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  };
+  Started good(ranks({"rank", "sum"}), {}, mpirun);
+  EXPECT_EQ(good.wait(), 0) << good.err();
+  EXPECT_EQ(good.out(), "sum 3\n");
+  Started bad(ranks({"rank", "fail", "error"}), {}, mpirun);
+  EXPECT_NE(bad.wait(), 0);
+  EXPECT_THAT(bad.err(), HasSubstr("error: DataError on rank 1 of 2: rows.jsonl:7"));
+}
+
+TEST(ForeignLauncher, TorchrunsRanksMeet) {
+  const char* torchrun = std::getenv("DUOKA_TORCHRUN");
+  if (torchrun == nullptr) GTEST_SKIP() << "DUOKA_TORCHRUN does not name a torchrun";
+  Started run(
+      {torchrun, "--nproc-per-node", "2", "--standalone", "--no-python", child_program(), "rank", "sum"}, {},
+      torchrun);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("sum 3\n"));
 }
 
 TEST(Launcher, RefusesWhatCannotRun) {
