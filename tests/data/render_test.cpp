@@ -54,8 +54,8 @@ std::vector<Conversation> rows(const char* name) {
   std::vector<Conversation> all;
   for (std::string line; std::getline(in, line);) {
     Conversation row;
-    for (const Json& message : io::parse_json(line, name)["messages"])
-      row.messages.push_back(message_of(message));
+    const Json json = io::parse_json(line, name);
+    for (const Json& message : json["messages"]) row.messages.push_back(message_of(message));
     all.push_back(row);
   }
   return all;

@@ -25,7 +25,7 @@ struct EncodedRow {
 struct RenderOptions {
   bool train_on_prompt = false;  ///< Train every token but those of assistant turns with is_trained false.
   bool mask_history = false;     ///< Train the last assistant turn only. Not together with train_on_prompt.
-  std::string extra_json;        ///< ChatTemplate::Variables::extra_json.
+  std::string extra_json = {};   ///< ChatTemplate::Variables::extra_json.
 };
 
 /// Renders and tokenises `conversation`.
