@@ -33,13 +33,11 @@ inline at::Tensor rope_reference(const at::Tensor& x, const Stream& stream,
 
 /// Which token sees which, over the whole stream: [N, N] bool.
 inline at::Tensor visible(const Stream& stream, int64_t window) {
-  const int64_t n = stream.num_tokens();
-  auto sees = at::zeros({n, n}, at::kBool);
-  for (size_t s = 0; s + 1 < stream.segment_offsets.size(); ++s)
-    for (int64_t i = stream.segment_offsets[s]; i < stream.segment_offsets[s + 1]; ++i)
-      for (int64_t j = stream.segment_offsets[s]; j <= i; ++j)
-        if (window == 0 || i - j < window) sees[i][j] = true;
-  return sees;
+  const auto offsets = at::tensor(stream.segment_offsets, at::kLong);
+  const auto segment = at::arange(stream.num_segments(), at::kLong).repeat_interleave(offsets.diff());
+  const auto ago = stream.positions.unsqueeze(1) - stream.positions.unsqueeze(0);
+  auto sees = segment.unsqueeze(1).eq(segment.unsqueeze(0)).logical_and(ago >= 0);
+  return window == 0 ? sees : sees.logical_and(ago < window);
 }
 
 inline at::Tensor attention_reference(const at::Tensor& x, const Leaves& w, const std::string& prefix,
