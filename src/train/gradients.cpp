@@ -98,10 +98,10 @@ double clip_gradients(std::span<Slot> slots, double norm, double max_norm) {
   return factor;
 }
 
-void require_finite(double mean_loss, double norm, int64_t step) {
-  if (std::isfinite(mean_loss) && std::isfinite(norm)) return;
+void require_finite(const LossAndNorm& update, int64_t step) {
+  if (std::isfinite(update.loss) && std::isfinite(update.norm)) return;
   throw ConfigError(
-      text("step ", step, ": loss ", mean_loss, ", gradient norm ", norm,
+      text("step ", step, ": loss ", update.loss, ", gradient norm ", update.norm,
            "; wanted finite numbers. The weights are as after step ", step - 1,
            ". Try a lower learning_rate, more warmup_steps, max_grad_norm 1.0, or bf16 off; if it "
            "happens at step 1, the model or the data is damaged"));

@@ -59,10 +59,13 @@ std::string bar_text(const StepReport& report, int columns) {
       rate_text(report.seconds_per_step),     short_count(report.tokens_per_second) + " tok/s",
       print("lr %.2g", report.learning_rate),
   };  // most needed first
+  // Loss and time left matter more than a bar, the others less.
+  constexpr size_t num_before_bar = 2;
   std::string tail;
-  for (const std::string& field : fields) {
-    if (line.size() + tail.size() + 1 + field.size() > room) break;
-    tail += " " + field;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const size_t for_bar = i < num_before_bar ? 0 : smallest_bar + 1;
+    if (line.size() + tail.size() + 1 + fields[i].size() + for_bar > room) break;
+    tail += " " + fields[i];
   }
   const size_t used = line.size() + tail.size() + 1;
   if (used + smallest_bar <= room) line += " " + bar(report, std::min(room - used, largest_bar));

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t num_updates = 6;
 
 /// All that a process has of a run, on the toy network in bf16 with f32 masters.
-struct Run {
+struct ToyRun {
   Chain chain;
   parallel::Engine engine;
   std::unique_ptr<Optimizer> optimizer;
@@ -27,7 +27,7 @@ struct Run {
       make_schedule({.type = "cosine", .learning_rate = 0.02, .warmup_steps = 2, .total_steps = num_updates});
   std::vector<double> losses;
 
-  explicit Run(const comm::Group& group, bool is_adamw)
+  explicit ToyRun(const comm::Group& group, bool is_adamw)
       : chain(test::make_toy({.dtype = at::kBFloat16})),
         engine(chain, group),
         optimizer(is_adamw ? make_adamw({.weight_decay = 0.1}) : make_sgd({.momentum = 0.9})) {
@@ -58,16 +58,16 @@ TEST_P(Resume, GivesTheBitsOfAnUninterruptedRun) {
   const auto [num_ranks, is_adamw] = GetParam();
   const testing::TemporaryFolder out;
   test::run_ranks(num_ranks, [&, is_adamw = is_adamw](const comm::Group& group) {
-    Run whole(group, is_adamw);
+    ToyRun whole(group, is_adamw);
     whole.updates(0, num_updates);
     {
-      Run first(group, is_adamw);
+      ToyRun first(group, is_adamw);
       first.updates(0, 3);
       RunState state;
       state.step = 3;
       save_checkpoint(out.path(), first.engine.slots(), state, group);
     }
-    Run second(group, is_adamw);
+    ToyRun second(group, is_adamw);
     const RunState state = load_checkpoint(*find_last_checkpoint(out.path()), second.engine.slots(), group);
     second.engine.publish();
     second.updates(state.step, num_updates);
@@ -91,7 +91,7 @@ TEST(ResumeElsewhere, TwoRanksGoOnAsOne) {
   const testing::TemporaryFolder out;
   std::vector<double> wanted;
   test::run_ranks(2, [&](const comm::Group& group) {
-    Run run(group, true);
+    ToyRun run(group, true);
     run.updates(0, 3);
     RunState state;
     state.step = 3;
@@ -99,7 +99,7 @@ TEST(ResumeElsewhere, TwoRanksGoOnAsOne) {
     run.updates(3, num_updates);
     if (group.rank() == 0) wanted.assign(run.losses.begin() + 3, run.losses.end());
   });
-  Run alone(comm::Group(), true);
+  ToyRun alone(comm::Group(), true);
   load_checkpoint(*find_last_checkpoint(out.path()), alone.engine.slots(), comm::Group());
   alone.engine.publish();
   alone.updates(3, num_updates);

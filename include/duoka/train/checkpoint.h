@@ -42,9 +42,9 @@ struct SaveOptions {
   int64_t save_total_limit = 0;
   bool keep_best = false;  ///< Do not remove trainer.best_model_checkpoint (load_best_model_at_end).
   /// Shows progress when writing takes more than a second.
-  std::optional<Log> log;
+  std::optional<Log> log = std::nullopt;
   /// Called on rank 0 with the unfinished folder, to add files (adapter, tokenizer). May throw.
-  std::function<void(const std::filesystem::path& folder)> write_more;
+  std::function<void(const std::filesystem::path& folder)> write_more = nullptr;
 };
 
 /// Writes output_dir/checkpoint-<step>, whole or not at all (one of that name is replaced when the new one is
