@@ -87,9 +87,10 @@ std::vector<TokenFinder::Found> TokenFinder::find_all(std::string_view text,
     const AddedToken& token = *found->token;
     // A match that is refused here still hides what it covers, as in Hugging Face's tokenizers.
     if (token.is_single_word && !stands_alone(text, found->begin, found->end)) continue;
-    if (found->begin < done) continue;  // white space that the token before has taken
     if (token.strips_left) found->begin = std::max(done, spaces_before(text, found->begin));
     if (token.strips_right) found->end = spaces_behind(text, found->end);
+    // A token may begin in white space that the one before has taken; then both are there, as with Hugging
+    // Face.
     done = found->end;
     all.push_back(*found);
   }

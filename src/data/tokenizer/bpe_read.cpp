@@ -42,8 +42,9 @@ MergeTable read_merges(const io::Json& list, const Vocabulary& vocabulary, const
   for (const io::Json& entry : list) {
     const auto [left, right] = merge_sides(entry, rank, origin);
     joined.assign(left).append(right);
-    merges.add(require_token(vocabulary, left, rank, origin), require_token(vocabulary, right, rank, origin),
-               rank, require_token(vocabulary, joined, rank, origin));
+    const int32_t left_id = require_token(vocabulary, left, rank, origin);
+    const int32_t right_id = require_token(vocabulary, right, rank, origin);
+    merges.add(left_id, right_id, rank, require_token(vocabulary, joined, rank, origin));
     ++rank;
   }
   return merges;

@@ -173,8 +173,9 @@ const char* const space_class =
 const char* const not_space_class =
     R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027})"
     R"(\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
-// As is_word(), without the joiners, which are no word characters to Oniguruma.
+// As is_word() but for Oniguruma's differences: no joiners, and the fractions and superscripts of Latin-1.
 const char* const word_class =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149})"
+    R"(\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
 
 }  // namespace duoka::data

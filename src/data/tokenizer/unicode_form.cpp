@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 
 #include <utf8proc.h>
@@ -11,6 +13,32 @@
 
 namespace duoka::data {
 namespace {
+
+struct CodePointRange {
+  char32_t low;
+  char32_t high;
+};
+
+// Characters with a decomposition or a combining class that came after Unicode 9, the version of the tables
+// that Hugging Face's tokenizers normalises by: to it they are starters that never change. Models were
+// trained on what it did, so they stay as they are here too. Found by comparing it with Python's unicodedata.
+constexpr CodePointRange younger[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0xECE, 0xECE},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},
+    {0x1DF6, 0x1DFA},   {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xA82C, 0xA82C},   {0xAB69, 0xAB69},
+    {0x10781, 0x107BA}, {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x11930, 0x11930}, {0x11938, 0x11938}, {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0},
+    {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99}, {0x11D42, 0x11D45}, {0x11D97, 0x11D97},
+    {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E030, 0x1E06D}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
+
+bool is_younger(char32_t c) {
+  const auto* range =
+      std::lower_bound(std::begin(younger), std::end(younger), c,
+                       [](const CodePointRange& other, char32_t at) { return other.high < at; });
+  return range != std::end(younger) && range->low <= c;
+}
 
 /// A character before which a text can be cut and its parts normalised apart, in every form: it is a starter
 /// that composes with nothing in front. Not all such characters, but the common ones.
@@ -62,16 +90,21 @@ class UnicodeForm final : public Normalizer {
   }
 
   static size_t end_of_segment(std::string_view view, size_t at) {
-    do {
-      at += first_code_point(view.substr(at)).size;
-    } while (at < view.size() && !starts_segment(first_code_point(view.substr(at)).value));
+    const CodePoint first = first_code_point(view.substr(at));
+    at += first.size;
+    if (is_younger(first.value)) return at;
+    while (at < view.size()) {
+      const CodePoint c = first_code_point(view.substr(at));
+      if (starts_segment(c.value) || is_younger(c.value)) break;
+      at += c.size;
+    }
     return at;
   }
 
   /// Returns whether the segment changed.
   bool rewrite_segment(std::string_view view, size_t begin, size_t end, Rewrite& out) const {
     const std::string_view old = view.substr(begin, end - begin);
-    if (old.size() == 1) {  // ASCII
+    if (old.size() == 1 || is_younger(first_code_point(old).value)) {
       out.keep(begin, end);
       return false;
     }
