@@ -135,6 +135,7 @@ std::string peft_config_text(const PeftConfig& config) {
       {"fan_in_fan_out", false},
       {"inference_mode", true},
       {"init_lora_weights", true},
+      {"kasa_config", nullptr},
       {"layer_replication", nullptr},
       {"layers_pattern", nullptr},
       {"layers_to_transform", list(config.layers_to_transform)},
@@ -144,9 +145,11 @@ std::string peft_config_text(const PeftConfig& config) {
                          : nlohmann::json(config.lora.alpha)},
       {"lora_bias", false},
       {"lora_dropout", config.lora.dropout},
+      {"lora_ga_config", nullptr},
       {"megatron_config", nullptr},
       {"megatron_core", "megatron.core"},
       {"modules_to_save", list(config.modules_to_save)},
+      {"monteclora_config", nullptr},
       {"peft_type", "LORA"},
       {"peft_version", "0.21.0"},
       {"qalora_group_size", 16},
@@ -158,9 +161,11 @@ std::string peft_config_text(const PeftConfig& config) {
       {"target_parameters", nullptr},
       {"task_type", "CAUSAL_LM"},
       {"trainable_token_indices", nullptr},
+      {"use_bdlora", nullptr},
       {"use_dora", false},
       {"use_qalora", false},
-      {"use_rslora", config.lora.use_rslora}};
+      {"use_rslora", config.lora.use_rslora},
+      {"velora_config", nullptr}};
   return json.dump(2) + "\n";
 }
 

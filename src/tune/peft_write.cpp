@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "duoka/core/error.h"
@@ -13,6 +14,10 @@
 namespace duoka::tune {
 
 namespace {
+bool trains_embedding(const Selection& selection) {
+  return std::ranges::find(selection.saved_modules, "model.embed_tokens") != selection.saved_modules.end();
+}
+
 // By the names of the file, which sort as peft's do.
 std::map<std::string, at::Tensor> tensors_to_write(model::Decoder& decoder, const Selection& selection) {
   std::map<std::string, at::Tensor> tensors;
@@ -25,6 +30,9 @@ std::map<std::string, at::Tensor> tensors_to_write(model::Decoder& decoder, cons
     for (const char* part : {".weight", ".bias"})
       if (Parameter* parameter = decoder.find(module + part))
         tensors.emplace("base_model.model." + parameter->name, parameter->value);
+  // With ensure_weight_tying peft expects the one matrix under both names.
+  if (decoder.config().tie_word_embeddings && trains_embedding(selection))
+    tensors.emplace("base_model.model.lm_head.weight", decoder.embedding().weight().value);
   return tensors;
 }
 
@@ -46,8 +54,17 @@ std::string peft_name(const std::string& module) {
   return name == "embed_tokens" || name == "lm_head" ? name : module;
 }
 
-bool trains_embedding(const Selection& selection) {
-  return std::ranges::find(selection.saved_modules, "model.embed_tokens") != selection.saved_modules.end();
+// Modules whose rank or alpha is not the common one: an adapter that came in with patterns and was trained
+// on.
+void add_patterns(model::Decoder& decoder, const Selection& selection, PeftConfig& config) {
+  for (const auto& module : selection.adapted_modules) {
+    const auto* adapter = dynamic_cast<const LoraAdapter*>(decoder.linear(module).adapter());
+    if (!adapter) throw StateError(module + " carries no LoRA adapter");
+    const auto rank = static_cast<double>(adapter->rank());
+    const double alpha = adapter->scale() * (config.lora.use_rslora ? std::sqrt(rank) : rank);
+    if (adapter->rank() != config.lora.rank) config.rank_pattern[module] = adapter->rank();
+    if (std::abs(alpha - config.lora.alpha) > 1e-9 * std::abs(alpha)) config.alpha_pattern[module] = alpha;
+  }
 }
 }  // namespace
 
@@ -58,9 +75,11 @@ void write_peft_adapter(const std::filesystem::path& folder, model::Decoder& dec
   PeftConfig config;
   config.base_model = base_model;
   config.lora = lora;
-  config.target_modules = selection.target_modules;
-  config.target_regex = selection.target_regex;
+  // Names rather than a regular expression: peft's would also meet modules that are not linear (mlp.act_fn).
+  config.target_modules =
+      selection.target_regex.empty() ? selection.target_modules : selection.adapted_modules;
   config.layers_to_transform = selection.layers;
+  add_patterns(decoder, selection, config);
   config.ensure_weight_tying = decoder.config().tie_word_embeddings && trains_embedding(selection);
   for (const auto& module : selection.saved_modules) config.modules_to_save.push_back(peft_name(module));
   write_tensors(folder / "adapter_model.safetensors", tensors_to_write(decoder, selection));

@@ -81,7 +81,7 @@ TEST(Config, ImpossibleNumbers) {
   expect_contains(error_of(with(tiny(), "num_key_value_heads", 3)), "does not divide");
   expect_contains(error_of(with(tiny(), "num_key_value_heads", 0)), "does not divide");
   expect_contains(error_of(with(tiny(), "hidden_act", "relu")), "relu");
-  expect_contains(error_of(with(tiny(), "head_dim", 7)), "head_dim");
+  expect_contains(error_of(with(tiny(), "head_dim", 7)), "wanted an even number");
   expect_contains(error_of(with(tiny(), "dtype", "int8")), "int8");
   Json missing = tiny();
   missing.erase("hidden_size");

@@ -17,8 +17,8 @@ using testing::stream_of;
 
 std::vector<Row> rows7() {
   std::vector<Row> rows;
-  for (const auto& row : io::read_json_file(testing::fixture("cases/rows7_expected.json")).at("rows"))
-    rows.emplace_back(row);
+  const auto expected = io::read_json_file(testing::fixture("cases/rows7_expected.json"));
+  for (const auto& row : expected.at("rows")) rows.emplace_back(row);
   return rows;
 }
 

@@ -18,7 +18,7 @@ namespace duoka::model {
 class Decoder;
 
 struct ExportOptions {
-  std::optional<at::ScalarType> dtype;  ///< f32, f16 or bf16; not given: as the tensors are.
+  std::optional<at::ScalarType> dtype = {};  ///< f32, f16 or bf16; not given: as the tensors are.
   int64_t max_shard_bytes = int64_t{5'000'000'000};
   Log log = Log();  ///< Shows progress when writing takes more than a second.
 };

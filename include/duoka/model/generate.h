@@ -29,8 +29,8 @@ int64_t choose(const at::Tensor& logits, std::span<const int64_t> history, const
 
 struct GenerateOptions {
   int64_t max_new_tokens = 256;
-  std::vector<int64_t> stop_ids;  ///< Any of these ends the reply and is not part of it.
-  Sampling sampling;
+  std::vector<int64_t> stop_ids = {};  ///< Any of these ends the reply and is not part of it.
+  Sampling sampling = {};
   bool use_cache = true;  ///< Keep keys and values; off computes all positions again for each token.
 };
 

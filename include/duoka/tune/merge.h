@@ -13,7 +13,7 @@ namespace duoka::tune {
 
 struct MergeOptions {
   /// f32, f16 or bf16. Not given: each tensor keeps the base's dtype; of a quantised base (GGUF) f16.
-  std::optional<at::ScalarType> dtype;
+  std::optional<at::ScalarType> dtype = {};
   int64_t max_shard_bytes = int64_t{5'000'000'000};
   Log log = Log();
 };

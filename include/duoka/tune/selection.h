@@ -27,7 +27,7 @@ struct SelectionOptions {
   std::string lora_target = "all";
   /// Whole modules trained and saved beside the adapter: embed_tokens, lm_head, norm, or any module's name or
   /// ending. peft's modules_to_save.
-  std::vector<std::string> additional_target;
+  std::vector<std::string> additional_target = {};
   /// 0: every block. n > 0: only the last n blocks are trained (adapted); n < 0: only the first -n. With
   /// full, a value other than 0 also freezes embedding, final norm and head unless additional_target names
   /// them.
@@ -41,8 +41,7 @@ struct Selection {
   std::vector<std::string> saved_modules;    ///< Whole modules trained with an adapter, in model order.
   /// Base parameters that train, in model order: all of saved_modules', or what full training covers.
   std::vector<std::string> trainable_parameters;
-  /// As peft writes it to target_modules: the comma list's entries, the short names for "all"; empty when
-  /// target_regex says it.
+  /// The comma list's entries, the short names for "all"; empty when target_regex says it.
   std::vector<std::string> target_modules;
   std::string target_regex;
   std::vector<int64_t> layers;  ///< Blocks that train, when not all; peft's layers_to_transform.
