@@ -22,9 +22,8 @@ std::vector<Stream> streams(int count) {
   return all;
 }
 
-/// The update's loss by one autograd graph over the whole network, gradients left in the leaves' Parameters.
-double loss_by_autograd(Chain& chain, std::span<const Stream> micro, std::vector<at::Tensor>& gradients) {
-  // A recorded walk without an engine: one scalar per micro-batch, layers' backward called by hand once.
+/// Loss and gradients of one update, walked by hand without an engine.
+double loss_by_hand(Chain& chain, std::span<const Stream> micro, std::vector<at::Tensor>& gradients) {
   const double scale = 1.0 / static_cast<double>(test::count_trained(micro));
   double loss = 0;
   for (const Stream& stream : micro) {
@@ -45,7 +44,7 @@ TEST(Engine, GivesLossAndGradientOfTheWholeUpdate) {
   const auto micro = streams(3);
   Chain by_hand = make_toy();
   std::vector<at::Tensor> wanted;
-  const double loss = loss_by_autograd(by_hand, micro, wanted);
+  const double loss = loss_by_hand(by_hand, micro, wanted);
 
   Chain chain = make_toy();
   Engine engine(chain, comm::Group());
