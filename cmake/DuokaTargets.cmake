@@ -14,7 +14,7 @@ if(DUOKA_SANITIZE)
 endif()
 
 # The precompiled ATen header, made once and shared by every target that asks for TORCH.
-file(WRITE "${PROJECT_BINARY_DIR}/pch.cpp" "// Only carries the precompiled header.\n")
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/pch.cpp" CONTENT "// Only carries the precompiled header.\n")
 add_library(duoka_pch OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/pch.cpp")
 target_link_libraries(duoka_pch PRIVATE Libtorch::cpu duoka_options)
 target_precompile_headers(duoka_pch PRIVATE <ATen/ATen.h>)
