@@ -78,7 +78,8 @@ TEST_F(DatasetTest, CaseA04NullContentIsEmptyTextWithAWarning) {
 TEST_F(DatasetTest, CaseA05CountsRowsAndGoesOn) {
   const auto dataset = data_.open({"A05_sharegpt_turns.jsonl"}, TinyData::rules());
   EXPECT_THAT(summary(dataset->counts()), HasSubstr("rows read 8, used 6, refused 2"));
-  EXPECT_EQ(dataset->length(3).num_trained, 2);  // Row 4: one answer, its last user turn carries no loss.
+  // Row 4: one answer of two tokens and its end of turn; the last user turn carries no loss.
+  EXPECT_EQ(dataset->length(3).num_trained, 3);
   EXPECT_EQ(dataset->length(5).num_trained, 1);  // Row 8: an empty answer is its end of turn.
 }
 
