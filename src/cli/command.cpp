@@ -60,7 +60,10 @@ int print_about(const Command& command, const std::string& flag) {
   if (flag == "--json-schema" && command.json_schema != nullptr)
     std::cout << command.json_schema();
   else if (flag == "--markdown" && command.markdown != nullptr)
-    std::cout << command.markdown();
+    std::cout << "# duoka " << command.name << "\n\n"
+              << command.summary << " Called as `duoka " << command.name << " " << command.usage
+              << "`.\nThis page is what `duoka " << command.name << " --markdown` prints.\n"
+              << command.markdown();
   else {
     std::cout << "duoka " << command.name << " " << command.usage << "\n" << command.summary << "\n";
     if (command.help != nullptr) std::cout << "\n" << command.help(columns());
@@ -93,8 +96,8 @@ int run_checked(const std::vector<std::string>& arguments) {
       return print_about(*command, word);
     if (word == "--pin")
       line.pins_cores = true;
-    else if (word == "--cards" && i + 1 < arguments.size())
-      line.num_cards = parse_cards(arguments[++i]);
+    else if (word == "--cards")
+      line.num_cards = parse_cards(++i < arguments.size() ? arguments[i] : "");
     else if (word.starts_with("--cards="))
       line.num_cards = parse_cards(word.substr(8));
     else if (word.starts_with("--"))

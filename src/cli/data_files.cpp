@@ -51,8 +51,9 @@ data::RowEncoder make_encoder(const TrainArguments& arguments, const data::Token
 }
 
 TrainData open_data(const TrainArguments& arguments, const DataSources& sources,
-                    const data::RowEncoder& encoder, const Log& log) {
-  const data::DatasetOptions options = dataset_options(arguments);
+                    const data::RowEncoder& encoder, const Log& log, bool is_reported) {
+  data::DatasetOptions options = dataset_options(arguments);
+  options.is_reported = is_reported;
   auto train =
       std::make_shared<const data::Dataset>(data::Dataset::open(sources.train, encoder, options, log));
   if (!sources.eval.empty()) {

@@ -31,9 +31,10 @@ DataSources find_data(const TrainArguments& arguments);
 data::RowEncoder make_encoder(const TrainArguments& arguments, const data::Tokenizer& tokenizer,
                               const std::optional<data::ChatTemplate>& chat_template);
 
-/// Tokenises (or maps the cache of) the data. Throws DataError when there is nothing to train on.
+/// Tokenises (or maps the cache of) the data. `is_reported`: what was read and refused is logged.
+/// Throws DataError when there is nothing to train on.
 TrainData open_data(const TrainArguments& arguments, const DataSources& sources,
-                    const data::RowEncoder& encoder, const Log& log);
+                    const data::RowEncoder& encoder, const Log& log, bool is_reported = true);
 
 /// How rows are laid into streams for training over `num_ranks`; for evaluation, in order and unpacked.
 data::PackOptions train_packing(const TrainArguments& arguments, int num_ranks);

@@ -23,7 +23,7 @@ int run(const CommandLine& line) {
   const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
   const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
   const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);
-  const TrainData data = open_data(arguments, sources, encoder, log);
+  const TrainData data = open_data(arguments, sources, encoder, log, /*is_reported=*/false);
   data::InspectOptions options;
   options.has_colors = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
   options.cutoff_len = arguments.cutoff_len;

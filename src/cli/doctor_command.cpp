@@ -29,8 +29,13 @@ int run(const CommandLine& line) {
 }  // namespace
 
 const Command doctor_command{
-    "doctor", "What this machine has for training, and what is missing.", "[key=value …]",
-    run,      [](int columns) { return options().help(columns); },
+    "doctor",
+    "What this machine has for training, and what is missing.",
+    "[key=value …]",
+    run,
+    [](int columns) { return options().help(columns); },
+    [] { return options().json_schema("duoka doctor"); },
+    [] { return options().markdown(); },
 };
 
 }  // namespace duoka::cli

@@ -32,7 +32,7 @@ std::optional<data::ChatTemplate> open_template(const std::string& name, const d
   if (!own && name != "auto")
     throw ConfigError(text("template: '", name, "' is not known and ", model.string(),
                            " carries no chat template; give a .jinja file"));
-  if (name != "auto")
+  if (name != "auto" && log.rank() == 0)
     log.warning(text("template: ", name, " is a name of another trainer; using the chat template that ",
                      model.string(), " carries"));
   if (!own) return std::nullopt;

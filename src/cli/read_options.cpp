@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/cli/read_options.h"
 
+#include <filesystem>
+
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 #include "duoka/io/yaml.h"
@@ -68,6 +70,8 @@ void set(const std::string& key, const io::YamlValue& value, const std::string& 
 
 void read_options(const OptionWords& words, const OptionSink& sink) {
   if (words.config) {
+    if (!std::filesystem::exists(*words.config))
+      throw ConfigError(text("there is no config file '", *words.config, "'; options are key=value"));
     const io::YamlDocument document = io::parse_yaml_file(*words.config);
     for (const auto& entry : document.entries)
       set(entry.key, entry.value, text(document.origin, ":", entry.line), sink);

@@ -29,8 +29,31 @@ void check_early(const TrainArguments& arguments) {
 }
 
 void warn_ignored(const TrainArguments& arguments, const Log& log) {
-  if (!arguments.ignored_keys.empty())
+  if (log.rank() == 0 && !arguments.ignored_keys.empty())
     log.warning("these keys change nothing here: " + join(arguments.ignored_keys));
+}
+
+/// The options that differ from the defaults, a line each.
+std::string changed_options(const TrainArguments& arguments) {
+  std::istringstream lines(train_options().print(arguments, true));
+  std::string out = "options (others as by default)";
+  for (std::string line; std::getline(lines, line);) out += "\n  " + line;
+  return out;
+}
+
+std::string trained_text(int64_t num_trained, int64_t num_parameters) {
+  std::ostringstream out;
+  out << count_text(num_trained) << " parameters (" << std::fixed << std::setprecision(2)
+      << 100.0 * static_cast<double>(num_trained) / static_cast<double>(num_parameters) << " %)";
+  return out.str();
+}
+
+/// "8 rows (8 per card x 1 accumulated x 1 card)".
+std::string update_text(const TrainArguments& a, int num_ranks) {
+  const int64_t size = a.per_device_train_batch_size * a.gradient_accumulation_steps * num_ranks;
+  return text(size, a.packing ? " streams" : " rows", " (", a.per_device_train_batch_size, " per card x ",
+              a.gradient_accumulation_steps, " accumulated x ", num_ranks,
+              num_ranks == 1 ? " card)" : " cards)");
 }
 
 /// The first lines of a run: what trains on what, and which options differ from the defaults.
@@ -41,29 +64,25 @@ void say_start(const TrainArguments& arguments, const model::Decoder& decoder, p
   const int64_t all = model::num_parameters(decoder.config());
   const auto groups = train::count_decay_groups(engine.slots());
   const int num_ranks = context.group.size();
-  const int64_t rows =
-      arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps * num_ranks;
-  context.log.info(text("options\n", train_options().print(arguments, true), "run"));
-  context.log.info(text("  model      ", decoder.config().family, ", ", count_text(all),
-                        " parameters, computing in ", arguments.bf16 ? "bf16" : "f32"));
-  std::ostringstream share;
-  share << std::fixed << std::setprecision(2)
-        << 100.0 * static_cast<double>(trained) / static_cast<double>(all);
-  context.log.info(text("  trained    ", count_text(trained), " parameters (", share.str(),
-                        " %); weight decay on ", groups.num_decayed, " tensors, none on ",
-                        groups.num_not_decayed));
-  context.log.info(text("  ranks      ", num_ranks, " on ", context.device.is_cuda() ? "GPUs" : "CPU", ", ",
-                        context.group.transport()));
-  context.log.info(text("  data       ", count_text(data.train.size()), " rows to train on, ",
-                        data.eval ? count_text(data.eval->size()) : "none", " held out"));
-  context.log.info(text("  updates    ", count_text(total_steps), " of ", rows,
-                        arguments.packing ? " streams" : " rows", " (", arguments.per_device_train_batch_size,
-                        " per card x ", arguments.gradient_accumulation_steps, " accumulated x ", num_ranks,
-                        " ranks)"));
+  const std::string wires = num_ranks > 1 ? ", over " + std::string(context.group.transport()) : "";
+  const auto row = [&](std::string_view label, const std::string& value) {
+    context.log.info(text("  ", label, std::string(12 - label.size(), ' '), value));
+  };
+  context.log.info(changed_options(arguments));
+  context.log.info("run");
+  row("model", text(decoder.config().family, ", ", count_text(all), " parameters, computing in ",
+                    arguments.bf16 ? "bf16" : "f32"));
+  row("trained", text(trained_text(trained, all), "; weight decay on ", groups.num_decayed,
+                      " tensors, none on ", groups.num_not_decayed));
+  row("ranks", text(num_ranks, " on ", context.device.is_cuda() ? "GPU" : "CPU", wires));
+  row("data", text(count_text(data.train.size()), " rows to train on, ",
+                   data.eval ? count_text(data.eval->size()) : "none", " held out"));
+  row("updates", text(count_text(total_steps), ", each of ", update_text(arguments, num_ranks)));
 }
 
 /// Options that ask for something which this run is too short for.
 void warn_intervals(const train::TrainerOptions& options, const Log& log) {
+  if (log.rank() != 0) return;  // once for all ranks
   using Unit = train::Interval::Unit;
   if (options.eval.unit == Unit::steps && options.eval.every > options.total_steps)
     log.warning(text("eval_steps: ", options.eval.every, " is more than the ", options.total_steps,

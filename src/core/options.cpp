@@ -136,6 +136,18 @@ std::string schema_property(const OptionText& option) {
 
 }  // namespace
 
+std::string advice_for_unknown(std::string_view name, const std::vector<std::string>& names) {
+  const auto leaf = [](std::string_view key) { return key.substr(key.rfind('.') + 1); };  // npos + 1 is 0
+  std::vector<std::string> inside;
+  for (const std::string& known : names) {
+    if (known.starts_with(std::string(name) + ".")) inside.push_back(known);
+    if (leaf(known) == leaf(name)) return "at its place it is '" + known + "'";
+  }
+  if (!inside.empty()) return text("it is a section, of ", join(inside));
+  const std::string near = nearest(name, names);
+  return near.empty() ? "`duoka train --help` lists the keys" : "nearest is '" + near + "'";
+}
+
 std::string options_help(const std::vector<OptionText>& options, int columns) {
   std::string out, group;
   constexpr size_t indent = 6;

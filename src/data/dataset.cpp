@@ -128,7 +128,7 @@ Dataset Dataset::open(const std::vector<DataSource>& sources, const RowEncoder& 
   Dataset dataset;
   for (const DataSource& source : sources) {
     TokenCache cache = open_cache(source, encoder, options, log);
-    report(source, cache, log);
+    if (options.is_reported) report(source, cache, log);
     dataset.first_rows_.push_back(dataset.num_rows() + cache.num_rows());
     dataset.parts_.push_back({source, std::move(cache)});
   }

@@ -82,6 +82,7 @@ TEST(OptionTable, ErrorsSayOriginKeyFoundAndWanted) {
   EXPECT_EQ(error_of("kind", {{"a", "b"}, true, false}),
             "config.yaml:3: kind: found a list of 2 values; wanted a single one");
   EXPECT_THAT(error_of("zzz", one("1")), HasSubstr("unknown key 'zzz'; `duoka train --help` lists the keys"));
+  EXPECT_THAT(error_of("training.learning_rate", one("1")), HasSubstr("at its place it is 'learning_rate'"));
 }
 
 TEST(OptionTable, RequiredOptionsAreNamed) {

@@ -23,6 +23,8 @@ struct OptionText {
 std::string options_help(const std::vector<OptionText>& options, int columns);
 std::string options_schema(const std::vector<OptionText>& options, std::string_view title);
 std::string options_markdown(const std::vector<OptionText>& options);
+/// What to say about a key that is none of `names`: what it could have been meant for.
+std::string advice_for_unknown(std::string_view name, const std::vector<std::string>& names);
 std::string number_text(double value);  ///< Shortest text that reads back as the same number.
 
 template <class T>
@@ -202,10 +204,8 @@ void OptionTable<Target>::set(Target& target, std::string_view name, const Optio
     }
     return;
   }
-  const std::string near = nearest(name, names());
   throw ConfigError(
-      duoka::text(origin.text, ": unknown key '", name, "'",
-                  near.empty() ? "; `duoka train --help` lists the keys" : "; nearest is '" + near + "'"));
+      duoka::text(origin.text, ": unknown key '", name, "'; ", detail::advice_for_unknown(name, names())));
 }
 
 template <class Target>

@@ -36,8 +36,9 @@ struct DatasetOptions {
   std::optional<int64_t> max_samples;  ///< Rows looked at in each file, from its start.
   std::string cache_folder;            ///< "": default_cache_folder().
   bool overwrite_cache = false;
-  bool is_strict = false;  ///< The first refused row is an error.
-  int num_threads = 1;     ///< For tokenising.
+  bool is_strict = false;   ///< The first refused row is an error.
+  int num_threads = 1;      ///< For tokenising.
+  bool is_reported = true;  ///< What was read and refused is logged.
 };
 
 /// Tokenised data files, one after another: rows 0 .. num_rows-1 in the order of the sources and of their
@@ -45,7 +46,7 @@ struct DatasetOptions {
 class Dataset {
  public:
   /// Tokenises what is not in the cache yet; any number of ranks may call this at once. Says with
-  /// `log` what was read, used and refused, with the first reasons.
+  /// `log` what was read, used and refused, with the first reasons, unless told not to.
   /// Throws DataError when a file has no usable row, or (strict) one that is not.
   static Dataset open(const std::vector<DataSource>& sources, const RowEncoder& encoder,
                       const DatasetOptions& options, const Log& log);
