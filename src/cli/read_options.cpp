@@ -45,10 +45,17 @@ std::vector<std::string> split_list(std::string_view list) {
   return items;
 }
 
-void set(const std::string& key, const io::YamlValue& value, const std::string& place,
-         const OptionSink& sink) {
+/// Where a key stands: a line of a file, or the command line.
+struct Place {
+  std::string file;  ///< "" for the command line.
+  int line = 0;
+  std::string words() const { return file.empty() ? "command line" : text(file, ":", line); }
+};
+
+void set(const std::string& key, const io::YamlValue& value, const Place& place, const OptionSink& sink) {
   if (value.kind == Kind::map) {
-    for (const auto& entry : value.entries) set(text(key, ".", entry.key), entry.value, place, sink);
+    for (const auto& entry : value.entries)
+      set(text(key, ".", entry.key), entry.value, {place.file, entry.line}, sink);
     return;
   }
   OptionValue option;
@@ -56,14 +63,15 @@ void set(const std::string& key, const io::YamlValue& value, const std::string& 
   option.is_list = value.kind == Kind::list;
   for (const auto& item : value.items) {
     if (item.kind != Kind::scalar)
-      throw ConfigError(text(place, ": ", key, ": found a nested value in a list; wanted text or a number"));
+      throw ConfigError(
+          text(place.words(), ": ", key, ": found a nested value in a list; wanted text or a number"));
     option.items.push_back(item.text);
   }
   if (value.kind == Kind::scalar) {
     option.is_list = sink.is_list(key);
     option.items = option.is_list ? split_list(value.text) : std::vector<std::string>{value.text};
   }
-  sink.set(key, option, {place});
+  sink.set(key, option, {place.words()});
 }
 
 }  // namespace
@@ -74,12 +82,12 @@ void read_options(const OptionWords& words, const OptionSink& sink) {
       throw ConfigError(text("there is no config file '", *words.config, "'; options are key=value"));
     const io::YamlDocument document = io::parse_yaml_file(*words.config);
     for (const auto& entry : document.entries)
-      set(entry.key, entry.value, text(document.origin, ":", entry.line), sink);
+      set(entry.key, entry.value, {document.origin, entry.line}, sink);
   }
   for (const std::string& word : words.overrides) {
     const size_t equals = word.find('=');
     set(word.substr(0, equals), io::parse_yaml_value(word.substr(equals + 1), "command line: " + word),
-        "command line", sink);
+        Place{}, sink);
   }
 }
 

@@ -16,7 +16,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,9 +187,15 @@ void Running::read_terminal() {
 bool Running::has_ended() {
   if (exit_code_) return true;
   int status = 0;
-  if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
-  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  rusage used{};
+  if (::wait4(pid_, &status, WNOHANG, &used) != pid_) return false;
+  note_end(status, used);
   return true;
+}
+
+void Running::note_end(int status, const rusage& used) {
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  peak_bytes_ = int64_t{used.ru_maxrss} << 10;
 }
 
 bool Running::wait_for_text(const std::string& words) {
@@ -211,14 +216,14 @@ Outcome Running::wait() {
       ADD_FAILURE() << "not done after " << options_.timeout.count() << " ms\n" << out() << err();
       ::kill(-pid_, SIGKILL);
       int status = 0;
-      ::waitpid(pid_, &status, 0);
-      exit_code_ = 128 + SIGKILL;
+      rusage used{};
+      if (::wait4(pid_, &status, 0, &used) == pid_) note_end(status, used);
     }
     std::this_thread::sleep_for(poll_interval);
   }
   read_terminal();
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;
-  return {*exit_code_, out(), err(), taken.count()};
+  return {*exit_code_, out(), err(), taken.count(), peak_bytes_};
 }
 
 Outcome run_duoka(const std::vector<std::string>& arguments, RunOptions options) {

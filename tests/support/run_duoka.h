@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 namespace duoka::testing {
@@ -34,6 +35,7 @@ struct Outcome {
   int exit_code = -1;  ///< 128 + signal for one that was killed.
   std::string out, err;
   double seconds = 0;
+  int64_t peak_bytes = 0;  ///< Largest resident memory it, or a process it waited for, has had.
 
   /// Both texts and the exit code, for the message of a failing test.
   std::string all() const;
@@ -61,6 +63,7 @@ class Running final {
 
  private:
   bool has_ended();
+  void note_end(int status, const rusage& used);
   void read_terminal();
 
   RunOptions options_;
@@ -69,6 +72,7 @@ class Running final {
   std::string terminal_text_;
   pid_t pid_ = -1;
   std::optional<int> exit_code_;
+  int64_t peak_bytes_ = 0;
 };
 
 /// Runs `duoka arguments…` to its end.

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Case H01: what is wrong in a configuration is said at once, with its place, and nothing is loaded before.
+#include <gmock/gmock.h>
+
+#include "cli/cli_files.h"
+
+namespace duoka::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  /// Five good lines; what a test adds begins on line 6.
+  std::string good_lines() const {
+    return "model_name_or_path: " + Workshop::case_file("models/tiny-llama").string() + "\n" +
+           "dataset: " + Workshop::case_file("rows7.jsonl").string() + "\n" +
+           "cache_dir: " + (shop_ / "cache").string() + "\noutput_dir: " + (shop_ / "out").string() +
+           "\nmax_steps: 1\n";
+  }
+  Outcome train(const std::string& config, const Words& more = {}) const {
+    write_file(shop_ / "c.yaml", config);
+    Words words{"train", "c.yaml"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_duoka(words, {.folder = shop_.path()});
+  }
+  /// Refused in one line that holds all of `parts`, before data, model or output were touched.
+  void expect_refused(const Outcome& outcome, const Words& parts) const {
+    SCOPED_TRACE(outcome.all());
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(lines_of(outcome.err), SizeIs(1));
+    EXPECT_THAT(outcome.err, HasSubstr("error: ConfigError: "));
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_FALSE(std::filesystem::exists(shop_ / "out"));
+    EXPECT_FALSE(std::filesystem::exists(shop_ / "cache"));
+  }
+
+  Workshop shop_;
+};
+
+TEST_F(ConfigTest, TypoNamesPlaceAndNearestKey) {
+  expect_refused(train(good_lines() + "lora_ranl: 4\n"),
+                 {"c.yaml:6:", "'lora_ranl'", "nearest is 'lora_rank'"});
+}
+
+TEST_F(ConfigTest, KeyAtTheTopThatBelongsInASection) {
+  expect_refused(train(good_lines() + "min_lr: 1e-5\n"),
+                 {"c.yaml:6:", "'min_lr'", "at its place it is 'lr_scheduler_kwargs.min_lr'"});
+}
+
+TEST_F(ConfigTest, KeyInASectionThatBelongsAtTheTop) {
+  expect_refused(train(good_lines() + "lr_scheduler_kwargs:\n  learning_rate: 0.1\n"),
+                 {"c.yaml:7:", "'lr_scheduler_kwargs.learning_rate'", "at its place it is 'learning_rate'"});
+  expect_refused(train(good_lines() + "model:\n  lora_rank: 4\n"),
+                 {"'model.lora_rank'", "at its place it is 'lora_rank'"});
+}
+
+TEST_F(ConfigTest, SectionGivenAsAValue) {
+  expect_refused(train(good_lines() + "lr_scheduler_kwargs: 3\n"),
+                 {"c.yaml:6:", "it is a section", "lr_scheduler_kwargs.min_lr"});
+}
+
+TEST_F(ConfigTest, HyphenForUnderscore) {
+  expect_refused(train(good_lines() + "num-train-epochs: 3\n"),
+                 {"c.yaml:6:", "nearest is 'num_train_epochs'"});
+}
+
+TEST_F(ConfigTest, WrongTypeNamesTheWantedOne) {
+  expect_refused(train(good_lines() + "per_device_train_batch_size: \"two\"\n"),
+                 {"c.yaml:6:", "per_device_train_batch_size", "found 'two'", "wanted a whole number"});
+  expect_refused(train(good_lines() + "packing: maybe\n"), {"c.yaml:6:", "wanted true or false"});
+  expect_refused(train(good_lines() + "lora_rank: [4]\n"),
+                 {"c.yaml:6:", "found a list", "wanted a single one"});
+  expect_refused(train(good_lines() + "optim: lion\n"), {"c.yaml:6:", "found 'lion'", "adamw_torch"});
+}
+
+TEST_F(ConfigTest, OutOfRangeNamesTheRange) {
+  expect_refused(train(good_lines() + "learning_rate: -1\n"),
+                 {"c.yaml:6:", "found -1", "wanted a number > 0"});
+  expect_refused(train(good_lines() + "save_total_limit: 0\n"), {"c.yaml:6:", "found 0", ">= 1"});
+}
+
+TEST_F(ConfigTest, ExponentWithoutAPointIsANumberAndYesIsTrue) {
+  const Outcome outcome = train(good_lines() + "learning_rate: 1e-4\nbf16: yes\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("  learning_rate: 1e-04\n"), HasSubstr("  bf16: true\n"),
+                                 HasSubstr("computing in bf16"), HasSubstr(" lr=0.0001 ")));
+}
+
+TEST_F(ConfigTest, KeyGivenTwice) {
+  expect_refused(train(good_lines() + "learning_rate: 1e-4\nlearning_rate: 1e-3\n"),
+                 {"c.yaml:7:1:", "learning_rate is given twice", "line 6"});
+}
+
+TEST_F(ConfigTest, TabAsIndent) {
+  expect_refused(train(good_lines() + "lr_scheduler_kwargs:\n\tmin_lr: 1e-5\n"), {"c.yaml:7:1:", "tab"});
+}
+
+TEST_F(ConfigTest, EmptyFileAndFileOfSomethingElse) {
+  expect_refused(train(""), {"c.yaml:1:1:", "empty"});
+  expect_refused(train("# only a remark\n"), {"c.yaml:1:1:", "empty"});
+  expect_refused(train("- a\n- b\n"), {"c.yaml:1:1:", "key: value"});
+}
+
+TEST_F(ConfigTest, UnknownKeyOnTheCommandLine) {
+  expect_refused(train(good_lines(), {"lora_ranl=4"}),
+                 {"command line", "'lora_ranl'", "nearest is 'lora_rank'"});
+  expect_refused(train(good_lines(), {"4"}), {"command line", "'4'", "wanted key=value"});
+}
+
+TEST_F(ConfigTest, CommandLineWinsOverTheFile) {
+  const Outcome outcome = train(good_lines(), {"max_steps=2", "logging_steps=1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(lines_with(outcome.err, "step="), SizeIs(2));
+}
+
+TEST_F(ConfigTest, NoSuchConfigFile) {
+  expect_refused(run_duoka({"train", "nothere.yaml"}, {.folder = shop_.path()}),
+                 {"no config file 'nothere.yaml'"});
+}
+
+TEST_F(ConfigTest, WhatIsRequiredIsNamed) {
+  expect_refused(run_duoka({"train"}), {"not given: model_name_or_path, dataset, output_dir"});
+}
+
+TEST_F(ConfigTest, MissingModelAndDataAreNamed) {
+  expect_refused(train(good_lines(), {"model_name_or_path=/no/such/model"}),
+                 {"model_name_or_path", "nothing at '/no/such/model'"});
+  expect_refused(train(good_lines(), {"dataset=no_such.jsonl"}), {"'no_such.jsonl'", "no such file"});
+}
+
+TEST_F(ConfigTest, OptionsThatExcludeEachOther) {
+  expect_refused(train(good_lines() + "load_best_model_at_end: true\n"),
+                 {"load_best_model_at_end", "val_size or eval_dataset"});
+  expect_refused(train(good_lines() + "val_size: 1\neval_dataset: x.jsonl\n"), {"eval_dataset and val_size"});
+}
+
+/// One launcher speaks for all of its ranks.
+TEST_F(ConfigTest, SeveralCardsSayItOnce) {
+  expect_refused(train(good_lines() + "lora_ranl: 4\n", {"--cards", "2"}), {"c.yaml:6:", "'lora_ranl'"});
+}
+
+/// Case A01 for configuration files: as Notepad saves them.
+TEST_F(ConfigTest, ByteOrderMarkAndWindowsLineEnds) {
+  std::string windows = "\xEF\xBB\xBF";
+  for (const std::string& line : lines_of(good_lines())) windows += line + "\r\n";
+  const Outcome outcome = train(windows);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_TRUE(std::filesystem::exists(shop_ / "out/adapter_model.safetensors"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("\r")));
+}
+
+TEST_F(ConfigTest, KeysOfOtherTrainersThatChangeNothingAreNamed) {
+  const Outcome outcome = train(good_lines() + "do_train: true\nflash_attn: fa2\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.err, HasSubstr("warning: these keys change nothing here: do_train, flash_attn"));
+}
+
+}  // namespace
+}  // namespace duoka::testing

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that a run reads and writes: saving that fails (F05), hostile and incomplete model files (F06, F08),
+// and whose folder output_dir is.
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "cli/cli_files.h"
+
+namespace duoka::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class FilesTest : public ::testing::Test {
+ protected:
+  Outcome train(const Words& more, RunOptions options = {}) const {
+    return run_duoka(shop_.train("out", more), std::move(options));
+  }
+  /// Names in `folder` that begin with `start`.
+  static std::set<std::string> names(const fs::path& folder, const std::string& start = "") {
+    std::set<std::string> found;
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with(start)) found.insert(entry.path().filename());
+    return found;
+  }
+
+  Workshop shop_;
+};
+
+const Words steady{"lr_scheduler_type=constant", "learning_rate=1e-3", "finetuning_type=full",
+                   "save_strategy=steps", "save_steps=2"};
+
+Words steady_and(const Words& more) {
+  Words words = steady;
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(FilesTest, F05FailedSaveNamesPathAndReasonAndLeavesTheLastCheckpointWhole) {
+  const Outcome whole = run_duoka(shop_.train("whole", steady_and({"max_steps=6"})));
+  ASSERT_EQ(whole.exit_code, 0) << whole.all();
+  ASSERT_EQ(train(steady_and({"max_steps=2"})).exit_code, 0);
+
+  const Words go_on = steady_and({"max_steps=6", "resume_from_checkpoint=true", "save_total_limit=1"});
+  const Outcome failed = train(go_on, {.file_size_limit = 20'000});
+  SCOPED_TRACE(failed.all());
+  EXPECT_EQ(failed.exit_code, 7);
+  EXPECT_THAT(failed.err,
+              AllOf(HasSubstr("error: SystemError: "), HasSubstr((shop_ / "out").string()),
+                    HasSubstr("checkpoint-4"), HasSubstr("File too large"), HasSubstr("ulimit -f")));
+  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-2"));
+  EXPECT_THAT(names(shop_ / "out", "."), SizeIs(0)) << "half a checkpoint is left";
+
+  const Outcome resumed = train(go_on);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  const auto expected = printed_losses(whole.err);
+  EXPECT_EQ(printed_losses(resumed.err), std::vector<std::string>(expected.begin() + 2, expected.end()));
+  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-6"));
+}
+
+TEST_F(FilesTest, F05FailedSaveOfOneRankEndsAllOfThem) {
+  Words words = shop_.train("out", steady_and({"max_steps=4"}));
+  words.insert(words.end(), {"--cards", "2"});
+  const Outcome failed = run_duoka(words, {.file_size_limit = 20'000});
+  EXPECT_EQ(failed.exit_code, 7) << failed.all();
+  EXPECT_EQ(count_of(failed.err, "error: "), 1) << failed.all();
+  EXPECT_THAT(failed.err, HasSubstr("File too large"));
+  EXPECT_LT(failed.seconds, 20);
+}
+
+TEST_F(FilesTest, F05KeepsAsManyCheckpointsAsAsked) {
+  ASSERT_EQ(train({"max_steps=12", "save_steps=2", "save_total_limit=1"}).exit_code, 0);
+  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-12"));
+  ASSERT_EQ(
+      train({"max_steps=12", "save_steps=2", "save_total_limit=2", "overwrite_output_dir=true"}).exit_code,
+      0);
+  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-10", "checkpoint-12"));
+  ASSERT_EQ(train({"max_steps=12", "save_steps=2", "overwrite_output_dir=true"}).exit_code, 0);
+  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), SizeIs(6));
+}
+
+TEST_F(FilesTest, F05FolderThatCannotBeWrittenIsAnErrorBeforeTheFirstUpdate) {
+  write_file(shop_ / "file", "");
+  for (const char* place : {"file", "file/below", "/proc/duoka"}) {
+    const std::string path = place[0] == '/' ? place : (shop_ / place).string();
+    const Outcome outcome = train({"max_steps=2", "output_dir=" + path});
+    EXPECT_EQ(outcome.exit_code, 7) << outcome.all();
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("output_dir " + path), HasSubstr("choose another output_dir")));
+    EXPECT_THAT(printed_losses(outcome.err), SizeIs(0));
+  }
+}
+
+/// A copy of the model (or adapter) folder `from` whose weights are `weights`.
+fs::path with_weights(const fs::path& from, const fs::path& to, const std::string& name,
+                      const fs::path& weights) {
+  fs::copy(from, to, fs::copy_options::recursive);
+  fs::copy_file(weights, to / name, fs::copy_options::overwrite_existing);
+  return to;
+}
+
+TEST_F(FilesTest, F06HostileSafetensorsAreRefusedWithFileAndReason) {
+  const fs::path row = shop_.check_row();
+  const fs::path model = Workshop::case_file("models/tiny-llama");
+  const Outcome good = run_duoka(shop_.eval(model, row));
+  ASSERT_EQ(good.exit_code, 0) << good.all();
+  int num_files = 0;
+  for (const auto& entry : fs::directory_iterator(Workshop::case_file("F06_safetensors"))) {
+    if (entry.path().extension() != ".safetensors") continue;
+    SCOPED_TRACE(entry.path());
+    const std::string stem = entry.path().stem();
+    const fs::path as_model = with_weights(model, shop_ / ("m-" + stem), "model.safetensors", entry.path());
+    const fs::path as_adapter = with_weights(Workshop::case_file("G01_adapter"), shop_ / ("a-" + stem),
+                                             "adapter_model.safetensors", entry.path());
+    Running first(shop_.eval(as_model, row));
+    Running second(shop_.eval(model, row, {"adapter_name_or_path=" + as_adapter.string()}));
+    for (auto& [running, folder] : {std::pair{&first, as_model}, std::pair{&second, as_adapter}}) {
+      const Outcome outcome = running->wait();
+      EXPECT_EQ(outcome.exit_code, 4) << outcome.all();
+      EXPECT_THAT(lines_with(outcome.err, "error: FormatError: "), SizeIs(1)) << outcome.all();
+      EXPECT_THAT(lines_with(outcome.err, "error: ").at(0), HasSubstr(folder.string()));
+      EXPECT_EQ(outcome.err.rfind("error: "), outcome.err.rfind('\n', outcome.err.size() - 2) + 1)
+          << "the reason takes more than one line\n"
+          << outcome.err;
+      EXPECT_LT(outcome.seconds, good.seconds + 2);
+      EXPECT_LT(outcome.peak_bytes, good.peak_bytes + (int64_t{200} << 20));
+    }
+    ++num_files;
+  }
+  EXPECT_EQ(num_files, 23);
+}
+
+class F08Folders : public FilesTest {
+ protected:
+  void SetUp() override {
+    if (find_program("python3").empty()) GTEST_SKIP() << "python3, which makes the folders, is not installed";
+    const Outcome made =
+        run_duoka({Workshop::case_file("F08_make_folders.py").string(), (shop_ / "f08").string()},
+                  {.program = "python3"});
+    ASSERT_EQ(made.exit_code, 0) << made.all();
+    row_ = shop_.check_row();
+  }
+  Outcome eval(const std::string& folder) const {
+    return run_duoka(shop_.eval(shop_ / "f08" / folder, row_));
+  }
+
+  fs::path row_;
+};
+
+TEST_F(F08Folders, WholeOnesLoad) {
+  for (const char* folder : {"ok_sharded_tied", "tied_but_index_lists_lm_head", "shards_without_index"}) {
+    const Outcome outcome = eval(folder);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_THAT(outcome.out, HasSubstr("\"eval_loss\": 8.632108,")) << folder;
+  }
+}
+
+TEST_F(F08Folders, BrokenOnesNameWhatIsMissing) {
+  for (const auto& [folder, named] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"missing_shard", "model-00002-of-00002.safetensors is missing"},
+           {"index_names_unknown_file", "model-00003-of-00002.safetensors is missing"},
+           {"untied_without_lm_head", "no tensor lm_head.weight"},
+           {"stale_single_file_beside_shards", "both model.safetensors and model.safetensors.index.json"},
+           {"escape_path_in_index", "may not hold a path separator"}}) {
+    const Outcome outcome = eval(folder);
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.all();
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("error: FormatError: "), HasSubstr(named)));
+    EXPECT_EQ(outcome.out, "") << "no loss of a model that is not whole";
+  }
+}
+
+TEST_F(FilesTest, FolderOfAnEarlierRunIsNotWrittenOver) {
+  ASSERT_EQ(train({"max_steps=2", "save_steps=1"}).exit_code, 0);
+  const std::string adapter = read_text_file(shop_ / "out/adapter_model.safetensors");
+  const Outcome refused = train({"max_steps=1"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.all();
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("holds an earlier run"), HasSubstr("resume_from_checkpoint"),
+                                 HasSubstr("overwrite_output_dir")));
+  EXPECT_EQ(read_text_file(shop_ / "out/adapter_model.safetensors"), adapter);
+}
+
+TEST_F(FilesTest, OverwriteOutputDirRemovesTheEarlierRunAndKeepsOtherFiles) {
+  ASSERT_EQ(train({"max_steps=3", "save_steps=1"}).exit_code, 0);
+  write_file(shop_ / "out/notes.txt", "mine");
+  const Outcome again = train({"max_steps=1", "overwrite_output_dir=true"});
+  ASSERT_EQ(again.exit_code, 0) << again.all();
+  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-1"));
+  EXPECT_THAT(lines_of(read_text_file(shop_ / "out/trainer_log.jsonl")), SizeIs(1));
+  EXPECT_TRUE(fs::exists(shop_ / "out/notes.txt"));
+}
+
+TEST_F(FilesTest, ResumeWithoutACheckpointIsRefused) {
+  const Outcome nothing = train({"max_steps=1", "resume_from_checkpoint=true"});
+  EXPECT_EQ(nothing.exit_code, 2) << nothing.all();
+  EXPECT_THAT(nothing.err, HasSubstr("holds no complete checkpoint"));
+  const Outcome elsewhere = train({"max_steps=1", "resume_from_checkpoint=/no/such/checkpoint-1"});
+  EXPECT_EQ(elsewhere.exit_code, 2) << elsewhere.all();
+  EXPECT_THAT(elsewhere.err, HasSubstr("there is no folder '/no/such/checkpoint-1'"));
+}
+
+TEST_F(FilesTest, ResumedRunAppendsToTheLog) {
+  ASSERT_EQ(train({"max_steps=2"}).exit_code, 0);
+  const Outcome resumed = train({"max_steps=4", "resume_from_checkpoint=true"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_THAT(resumed.err,
+              AllOf(HasSubstr("resumed from"), HasSubstr("another total_steps: 2 in the checkpoint, 4")));
+  const auto lines = lines_of(read_text_file(shop_ / "out/trainer_log.jsonl"));
+  ASSERT_THAT(lines, SizeIs(4));
+  for (size_t i = 0; i < lines.size(); ++i)
+    EXPECT_THAT(lines[i], HasSubstr("\"current_steps\":" + std::to_string(i + 1) + ","));
+}
+
+}  // namespace
+}  // namespace duoka::testing
