@@ -76,7 +76,7 @@ void say_start(const TrainArguments& arguments, const model::Decoder& decoder, p
                       " tensors, none on ", groups.num_not_decayed));
   row("ranks", text(num_ranks, " on ", context.device.is_cuda() ? "GPU" : "CPU", wires));
   row("data", text(count_text(data.train.size()), " rows to train on, ",
-                   data.eval ? count_text(data.eval->size()) : "none", " held out"));
+                   data.eval ? count_text(data.eval->size()) : "none", " to evaluate on"));
   row("updates", text(count_text(total_steps), ", each of ", update_text(arguments, num_ranks)));
 }
 
@@ -105,10 +105,11 @@ void prepare_output(const TrainArguments& arguments, parallel::Engine& engine, c
 }
 
 void say_end(const TrainArguments& arguments, const train::TrainSummary& summary, const Log& log) {
+  log.status("");  // the bar has said all it can
   log.info(text("trained ", summary.steps, " updates in ", duration_text(summary.seconds), ", ",
                 static_cast<int64_t>(summary.tokens_per_second), " tokens/s, mean loss ",
                 summary.train_loss));
-  if (summary.eval_loss) log.info(text("held-out loss ", *summary.eval_loss));
+  if (summary.eval_loss) log.info(text("evaluation loss ", *summary.eval_loss));
   const bool is_adapter = arguments.finetuning_type == "lora";
   log.info(text(is_adapter ? "adapter in " : "model in ", arguments.output_dir));
 }

@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 class Workshop {
  public:
   const std::filesystem::path& path() const { return folder_.path(); }
-  std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path operator/(const std::filesystem::path& name) const { return folder_ / name; }
 
   static std::filesystem::path case_file(const std::string& name) { return fixture("cases") / name; }
   static std::string model_word(const std::string& name = "tiny-llama") {

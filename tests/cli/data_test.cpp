@@ -140,11 +140,12 @@ TEST_F(DataTest, A06PromptThatFillsTheCutoffIsRefusedAndTheLossStaysFinite) {
 }
 
 TEST_F(DataTest, A06FileWithoutAUsableRowIsAnErrorBeforeTheModelIsLoaded) {
-  // The weights are no weights, and that is not what is complained about.
+  // The weights are not this model's, and that is not what is complained about.
   std::filesystem::create_directory(shop_ / "model");
   for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json"})
     std::filesystem::copy(Workshop::case_file("models/tiny-llama") / name, shop_ / "model" / name);
-  write_file(shop_ / "model/model.safetensors", "no weights");
+  std::filesystem::copy(Workshop::case_file("F06_safetensors/01_ok.safetensors"),
+                        shop_ / "model/model.safetensors");
   const Outcome outcome = train(Workshop::case_file("A06_all_bad.jsonl"),
                                 {"cutoff_len=32", "model_name_or_path=" + (shop_ / "model").string()});
   EXPECT_EQ(outcome.exit_code, 3) << outcome.all();

@@ -31,10 +31,11 @@ constexpr auto poll_interval = std::chrono::milliseconds(5);
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// A file in memory. Files, not pipes: nothing has to be read for the command to go on.
+/// A file in memory, written at its end. Files, not pipes: nothing has to be read for the command to go on.
 int memory_file(const char* name) {
   const int fd = ::memfd_create(name, MFD_CLOEXEC);
-  if (fd < 0) fail("memfd_create");
+  // The kernel does not lock the offset of such a file: ranks that write at once would overwrite each other.
+  if (fd < 0 || ::fcntl(fd, F_SETFL, O_APPEND) != 0) fail("memfd_create");
   return fd;
 }
 
