@@ -168,8 +168,10 @@ TEST(ChatTemplateLimits, GrowthByDoublingIsStopped) {
   EXPECT_THAT(failure<FormatError>(text), HasSubstr("grows past"));
   const std::string list =
       "{% set ns = namespace(l=[1]) %}{% for i in range(90) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}";
-  EXPECT_THAT(failure<FormatError>(list + "{{ ns.l }}"), HasSubstr("steps"));
-  EXPECT_THAT(failure<FormatError>(list + "{{ ns.l | tojson }}"), HasSubstr("steps"));
+  ChatTemplate::Limits few_steps;
+  few_steps.max_steps = 20'000;
+  EXPECT_THAT(failure<FormatError>(list + "{{ ns.l }}", {}, few_steps), HasSubstr("20,000 steps"));
+  EXPECT_THAT(failure<FormatError>(list + "{{ ns.l | tojson }}", {}, few_steps), HasSubstr("20,000 steps"));
   const std::string deep =
       "{% set ns = namespace(l=[]) %}{% for i in range(900) %}{% set ns.l = [ns.l] %}{% endfor %}";
   EXPECT_THAT(failure<FormatError>(deep), HasSubstr("nests deeper than 200"));

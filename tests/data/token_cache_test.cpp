@@ -261,7 +261,9 @@ TEST_F(TokenCacheTest, LockExcludesAndTellsOfTheWait) {
     const FileLock lock(path, [&] { was_told = true; });
     has_it = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!was_told && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(was_told);
   EXPECT_FALSE(has_it);
   first.reset();
