@@ -100,7 +100,7 @@ int run_checked(const std::vector<std::string>& arguments) {
       line.num_cards = parse_cards(++i < arguments.size() ? arguments[i] : "");
     else if (word.starts_with("--cards="))
       line.num_cards = parse_cards(word.substr(8));
-    else if (word.starts_with("--"))
+    else if (word.starts_with("-"))
       throw ConfigError(
           text("unknown flag '", word, "'; flags are --cards N, --pin and --help, options are key=value"));
     else

@@ -36,23 +36,45 @@ OptionTable<A> make_table(bool needs_adapter) {
   return t;
 }
 
+/// A folder may be replaced when it is empty or a model's; anything else is not ours to remove.
+void check_replaceable(const A& arguments) {
+  const fs::path folder = arguments.export_dir;
+  if (fs::equivalent(folder, arguments.model_name_or_path))
+    throw ConfigError(
+        text("export_dir: ", arguments.export_dir, " is the base model itself; choose another folder"));
+  if (!fs::is_directory(folder) || (!fs::is_empty(folder) && !fs::exists(folder / "config.json")))
+    throw ConfigError(text("export_dir: ", arguments.export_dir,
+                           " holds no model (no config.json) and is not replaced; choose another folder"));
+}
+
 A read_arguments(const CommandLine& line, bool needs_adapter) {
   A arguments = read_options(OptionWords::parse(line.words), export_options(needs_adapter));
   check_model_path(arguments.model_name_or_path, "model_name_or_path");
   parse_size(arguments.max_shard_size);
-  if (fs::exists(arguments.export_dir) && !arguments.overwrite_export_dir)
+  if (!fs::exists(arguments.export_dir)) return arguments;
+  if (!arguments.overwrite_export_dir)
     throw ConfigError(text("export_dir: ", arguments.export_dir,
                            " exists; choose another or set overwrite_export_dir=true"));
+  check_replaceable(arguments);
   return arguments;
 }
 
-/// Writes the folder by `write`, adds the tokenizer, and gives it its name.
+/// Writes the folder by `write`, adds the tokenizer, and gives it its name. A folder of that name goes only
+/// when the new one is complete.
 void write_folder(const A& arguments, const std::function<void(const fs::path&)>& write) {
   const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
-  AtomicDirectory folder(arguments.export_dir);
+  const fs::path final_path = fs::absolute(arguments.export_dir) / "";
+  const fs::path name = final_path.parent_path();
+  const bool is_replaced = fs::exists(name);
+  const fs::path staged = is_replaced ? fs::path(name.string() + ".new") : name;
+  AtomicDirectory folder(staged);
   write(folder.path());
   tokenizer.save(folder.path());
   folder.commit();
+  if (is_replaced) {
+    fs::remove_all(name);
+    fs::rename(staged, name);
+  }
   std::cout << "wrote " << arguments.export_dir << std::endl;
 }
 

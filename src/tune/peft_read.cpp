@@ -72,6 +72,10 @@ class Reader {
  public:
   Reader(const std::filesystem::path& folder, const model::ModelConfig& config)
       : config_(config), origin_((folder / "adapter_model.safetensors").string()) {
+    if (!std::filesystem::exists(folder / "adapter_config.json"))
+      throw FormatError(
+          text(folder.string(),
+               ": no adapter_config.json there; wanted a folder that `duoka train` or peft wrote"));
     adapter_.config = read_peft_config(folder / "adapter_config.json");
     if (!std::filesystem::exists(origin_) && std::filesystem::exists(folder / "adapter_model.bin"))
       throw FormatError(text(folder.string(),
