@@ -84,7 +84,7 @@ class EncodeRun {
   void cut_and_encode(AlignedText& text) {
     Section section{text, state_.pieces, state_.spare, state_.match};
     impl_.pre_tokenizer.apply(section);
-    for (const Piece& piece : section.pieces) {
+    for (const TextPiece& piece : section.pieces) {
       const size_t first = out_.ids.size();
       impl_.bpe->encode(section.view(piece), is_literal(text, piece.begin, piece.end), state_.bpe,
                         {out_.ids, out_.begins});

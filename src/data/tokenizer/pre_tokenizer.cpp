@@ -14,7 +14,7 @@
 namespace duoka::data {
 namespace {
 
-Piece shifted(const Piece& base, size_t begin, size_t end) {
+TextPiece shifted(const TextPiece& base, size_t begin, size_t end) {
   return {base.begin + static_cast<uint32_t>(begin), base.begin + static_cast<uint32_t>(end)};
 }
 
@@ -22,7 +22,7 @@ Piece shifted(const Piece& base, size_t begin, size_t end) {
 template <class Cut>
 void split_each(Section& section, const Cut& cut) {
   section.spare.clear();
-  for (const Piece& piece : section.pieces) cut(piece, section.view(piece), section.spare);
+  for (const TextPiece& piece : section.pieces) cut(piece, section.view(piece), section.spare);
   section.pieces.swap(section.spare);
 }
 
@@ -34,7 +34,7 @@ class PatternSplit final : public PreTokenizerStep {
 
   void apply(Section& section) const override {
     std::vector<Part> parts;
-    split_each(section, [&](const Piece& piece, std::string_view view, std::vector<Piece>& out) {
+    split_each(section, [&](const TextPiece& piece, std::string_view view, std::vector<TextPiece>& out) {
       if (behavior_ == SplitBehavior::isolated) return isolate(piece, view, section.state, out);
       parts.clear();
       size_t done = 0;
@@ -50,7 +50,8 @@ class PatternSplit final : public PreTokenizerStep {
 
  private:
   /// The way of nearly all models, without the detour over parts.
-  void isolate(const Piece& piece, std::string_view view, MatchState& state, std::vector<Piece>& out) const {
+  void isolate(const TextPiece& piece, std::string_view view, MatchState& state,
+               std::vector<TextPiece>& out) const {
     size_t done = 0;
     while (const auto match = pattern_.find(view, done, state)) {
       if (match->begin > done) out.push_back(shifted(piece, done, match->begin));
@@ -73,7 +74,7 @@ class CharacterSplit final : public PreTokenizerStep {
 
   void apply(Section& section) const override {
     std::vector<Part> parts;
-    split_each(section, [&](const Piece& piece, std::string_view view, std::vector<Piece>& out) {
+    split_each(section, [&](const TextPiece& piece, std::string_view view, std::vector<TextPiece>& out) {
       parts.clear();
       size_t done = 0;
       for (size_t i = 0; i < view.size();) {
@@ -99,7 +100,7 @@ class CharacterSplit final : public PreTokenizerStep {
 class WordSplit final : public PreTokenizerStep {
  public:
   void apply(Section& section) const override {
-    split_each(section, [](const Piece& piece, std::string_view view, std::vector<Piece>& out) {
+    split_each(section, [](const TextPiece& piece, std::string_view view, std::vector<TextPiece>& out) {
       enum class Kind { space, word, other };
       Kind kind = Kind::space;
       size_t begin = 0;

@@ -14,7 +14,7 @@
 namespace duoka::data {
 
 /// A stretch of a text that tokens do not cross, in bytes, never empty.
-struct Piece {
+struct TextPiece {
   uint32_t begin = 0;
   uint32_t end = 0;
 };
@@ -22,11 +22,11 @@ struct Piece {
 /// A section of text (what lies between two added tokens) and how it is cut.
 struct Section {
   AlignedText& text;
-  std::vector<Piece>& pieces;  ///< Ascending; gaps are what a step removed.
-  std::vector<Piece>& spare;   ///< Room for a step's result.
+  std::vector<TextPiece>& pieces;  ///< Ascending; gaps are what a step removed.
+  std::vector<TextPiece>& spare;   ///< Room for a step's result.
   MatchState& state;
 
-  std::string_view view(const Piece& piece) const {
+  std::string_view view(const TextPiece& piece) const {
     return text.view().substr(piece.begin, piece.end - piece.begin);
   }
 };
@@ -59,12 +59,12 @@ enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_
 
 /// One part of a piece while it is split, adjacent to the next.
 struct Part {
-  Piece piece;
+  TextPiece piece;
   bool is_match = false;
 };
 
 /// Appends to `out` what `behavior` makes of `parts`, which cover a piece without gaps.
-void append_split(const std::vector<Part>& parts, SplitBehavior behavior, std::vector<Piece>& out);
+void append_split(const std::vector<Part>& parts, SplitBehavior behavior, std::vector<TextPiece>& out);
 /// "Isolated", "MergedWithPrevious", … Throws FormatError for another name.
 SplitBehavior split_behavior(std::string_view name, const std::string& origin);
 

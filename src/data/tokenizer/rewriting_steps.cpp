@@ -22,7 +22,7 @@ template <class RewritePiece>
 void rewrite_each(Section& section, const RewritePiece& rewrite) {
   Rewrite out(section.text);
   section.spare.clear();
-  for (const Piece& piece : section.pieces) {
+  for (const TextPiece& piece : section.pieces) {
     const size_t begin = out.size();
     rewrite(piece, section.view(piece), out);
     section.spare.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(out.size())});
@@ -47,9 +47,9 @@ class ByteLevelStep final : public PreTokenizerStep {
  private:
   static void add_space(Section& section) {
     bool is_needed = false;
-    for (const Piece& piece : section.pieces) is_needed |= section.view(piece).front() != ' ';
+    for (const TextPiece& piece : section.pieces) is_needed |= section.view(piece).front() != ' ';
     if (!is_needed) return;
-    rewrite_each(section, [](const Piece& piece, std::string_view view, Rewrite& out) {
+    rewrite_each(section, [](const TextPiece& piece, std::string_view view, Rewrite& out) {
       if (view.front() != ' ') out.put(" ", piece.begin);
       out.keep(piece.begin, piece.end);
     });
@@ -57,7 +57,7 @@ class ByteLevelStep final : public PreTokenizerStep {
 
   void split(Section& section) const {
     section.spare.clear();
-    for (const Piece& piece : section.pieces) {
+    for (const TextPiece& piece : section.pieces) {
       const std::string_view view = section.view(piece);
       size_t done = 0;
       // Every character is in some match, so the next one begins where this one ends.
@@ -73,7 +73,7 @@ class ByteLevelStep final : public PreTokenizerStep {
   }
 
   static void spell(Section& section) {
-    rewrite_each(section, [](const Piece& piece, std::string_view view, Rewrite& out) {
+    rewrite_each(section, [](const TextPiece& piece, std::string_view view, Rewrite& out) {
       std::string character;
       for (size_t i = 0; i < view.size(); ++i) {
         character.clear();
@@ -91,7 +91,7 @@ class ByteLevelStep final : public PreTokenizerStep {
 class UnspellStep final : public PreTokenizerStep {
  public:
   void apply(Section& section) const override {
-    rewrite_each(section, [](const Piece& piece, std::string_view view, Rewrite& out) {
+    rewrite_each(section, [](const TextPiece& piece, std::string_view view, Rewrite& out) {
       for (size_t i = 0; i < view.size();) {
         const size_t size = first_code_point(view.substr(i)).size;
         out.put(*spelled_bytes(view.substr(i, size)), piece.begin + i);
@@ -111,7 +111,7 @@ class MetaspaceStep final : public PreTokenizerStep {
 
   void apply(Section& section) const override {
     const AlignedText& original = section.text;
-    rewrite_each(section, [&](const Piece& piece, std::string_view view, Rewrite& out) {
+    rewrite_each(section, [&](const TextPiece& piece, std::string_view view, Rewrite& out) {
       const bool is_marked = view.front() == ' ' || view.starts_with(mark_);
       const bool may_prepend = scheme_ == PrependScheme::always ||
                                (scheme_ == PrependScheme::first && original.origin(piece.begin) == 0);
@@ -122,7 +122,7 @@ class MetaspaceStep final : public PreTokenizerStep {
   }
 
  private:
-  void replace_spaces(const Piece& piece, std::string_view view, Rewrite& out) const {
+  void replace_spaces(const TextPiece& piece, std::string_view view, Rewrite& out) const {
     size_t done = 0;
     for (size_t i = 0; i < view.size(); ++i) {
       if (view[i] != ' ') continue;
@@ -135,7 +135,7 @@ class MetaspaceStep final : public PreTokenizerStep {
 
   void split(Section& section) const {
     section.spare.clear();
-    for (const Piece& piece : section.pieces) {
+    for (const TextPiece& piece : section.pieces) {
       const std::string_view view = section.view(piece);
       size_t done = 0;
       while (done < view.size()) {

@@ -7,7 +7,7 @@ namespace duoka::data {
 namespace {
 
 /// Joins each match to the part before it, unless that is a match too.
-void merge_with_previous(const std::vector<Part>& parts, std::vector<Piece>& out) {
+void merge_with_previous(const std::vector<Part>& parts, std::vector<TextPiece>& out) {
   bool was_match = false;
   bool is_first = true;
   for (const Part& part : parts) {
@@ -22,15 +22,15 @@ void merge_with_previous(const std::vector<Part>& parts, std::vector<Piece>& out
 }
 
 /// The mirror image: from the right, each match joins the part behind it, unless that is a match too.
-void merge_with_next(const std::vector<Part>& parts, std::vector<Piece>& out) {
+void merge_with_next(const std::vector<Part>& parts, std::vector<TextPiece>& out) {
   for (size_t i = 0; i < parts.size(); ++i) {
-    Piece piece = parts[i].piece;
+    TextPiece piece = parts[i].piece;
     if (parts[i].is_match && i + 1 < parts.size() && !parts[i + 1].is_match) piece.end = parts[++i].piece.end;
     out.push_back(piece);
   }
 }
 
-void merge_equal(const std::vector<Part>& parts, std::vector<Piece>& out) {
+void merge_equal(const std::vector<Part>& parts, std::vector<TextPiece>& out) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0 && parts[i].is_match == parts[i - 1].is_match) {
       out.back().end = parts[i].piece.end;
@@ -42,7 +42,7 @@ void merge_equal(const std::vector<Part>& parts, std::vector<Piece>& out) {
 
 }  // namespace
 
-void append_split(const std::vector<Part>& parts, SplitBehavior behavior, std::vector<Piece>& out) {
+void append_split(const std::vector<Part>& parts, SplitBehavior behavior, std::vector<TextPiece>& out) {
   switch (behavior) {
     case SplitBehavior::merged_with_previous:
       return merge_with_previous(parts, out);

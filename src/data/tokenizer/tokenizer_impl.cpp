@@ -42,8 +42,8 @@ std::unique_ptr<EncodeState> StatePool::take() {
 void StatePool::give_back(std::unique_ptr<EncodeState> state) noexcept {
   constexpr size_t usual_pieces = size_t{1} << 16;
   state->bpe.shrink();
-  if (state->pieces.capacity() > usual_pieces) std::vector<Piece>().swap(state->pieces);
-  if (state->spare.capacity() > usual_pieces) std::vector<Piece>().swap(state->spare);
+  if (state->pieces.capacity() > usual_pieces) std::vector<TextPiece>().swap(state->pieces);
+  if (state->spare.capacity() > usual_pieces) std::vector<TextPiece>().swap(state->spare);
   const std::lock_guard lock(mutex_);
   try {
     free_.push_back(std::move(state));

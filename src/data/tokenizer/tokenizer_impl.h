@@ -22,8 +22,8 @@ namespace duoka::data {
 struct EncodeState {
   MatchState match;
   BpeState bpe;
-  std::vector<Piece> pieces;
-  std::vector<Piece> spare;
+  std::vector<TextPiece> pieces;
+  std::vector<TextPiece> spare;
 };
 
 /// Lends states to threads: as many as ever encode at once.
