@@ -187,8 +187,9 @@ struct Program {
 
 /// A chain of n operators counts n.
 inline constexpr int max_expression_height = 250;
-/// Recursion of the parser: about ten for a pair of parentheses, two for a block.
-inline constexpr int max_parse_depth = 2000;
+/// Recursion of the parser: about ten for a pair of parentheses, two for a block. A level takes up to 8 KiB of
+/// stack with sanitizers and a quarter of that without, and threads have 8 MiB or less.
+inline constexpr int max_parse_depth = 500;
 
 /// Throws FormatError "origin:line: why".
 std::shared_ptr<const Program> parse(std::string source, std::string origin);

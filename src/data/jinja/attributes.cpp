@@ -66,7 +66,10 @@ Value namespace_attribute(const Value& value, std::string_view name) {
 
 /// An attribute in Python's sense: a method, or what a loop and a namespace have. Empty when there is none.
 std::optional<Value> python_attribute(const Value& value, std::string_view name) {
-  if (name.starts_with("__")) return forbidden(value, name);
+  if (name.starts_with("__")) {
+    return Value::undefined(
+        text("'", name, "' of a ", type_name(value), " is Python's own, and not allowed in templates"));
+  }
   if (value.as_loop()) return loop_attribute(value, name);
   if (value.as_namespace()) return namespace_attribute(value, name);
   if (is_changing(value, name)) return forbidden(value, name);

@@ -116,19 +116,21 @@ Values Interpreter::loop_items(const ForStmt& node, Scope* scope) {
 Interpreter::Flow Interpreter::execute_node(const Stmt&, const ForStmt& node, Scope* scope, Text& out) {
   auto loop = std::make_shared<Loop>();
   loop->items = loop_items(node, scope);
-  if (loop->items.empty()) {
-    const ScopeGuard inner(session_, scope);
-    return execute(node.otherwise, inner.get(), out);
-  }
   for (const Value& item : loop->items) loop->depth = std::max(loop->depth, depth_of(item) + 1);
+  // Jinja's else belongs to a loop of which no round came to its end.
+  bool is_any_whole = false;
   for (; loop->index < loop->items.size(); ++loop->index) {
     session_.step();
     const ScopeGuard inner(session_, scope);
     inner.get()->set("loop", Value(loop));
     assign(node.target, loop->items[loop->index], inner.get());
-    if (execute(node.body, inner.get(), out) == Flow::leave_loop) break;
+    const Flow flow = execute(node.body, inner.get(), out);
+    if (flow == Flow::leave_loop) break;
+    is_any_whole = is_any_whole || flow == Flow::next;
   }
-  return Flow::next;
+  if (is_any_whole) return Flow::next;
+  const ScopeGuard inner(session_, scope);
+  return execute(node.otherwise, inner.get(), out);
 }
 
 void Interpreter::assign(const Target& target, const Value& value, Scope* scope) {

@@ -17,8 +17,10 @@ std::span<const NamedFilter> sequence_filters();
 /// map, select, reject and the like, which take other filters, tests or attributes.
 std::span<const NamedFilter> selection_filters();
 
-/// item.path for "a.b.0"; undefined where a step is missing.
-Value attribute_path(Session& session, const Value& item, const Value& path);
+/// item.path for "a.b.0"; undefined where a step is missing, or `otherwise` in the place of each missing
+/// step.
+Value attribute_path(Session& session, const Value& item, const Value& path,
+                     const Value* otherwise = nullptr);
 
 /// Whole number argument; throws Fault "what: …" for another type.
 int64_t int_argument(std::string_view what, const Value& value);

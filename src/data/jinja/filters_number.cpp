@@ -3,33 +3,13 @@
 #include <cmath>
 
 #include "data/jinja/filters.h"
+#include "data/jinja/numbers.h"
 #include "data/jinja/operators.h"
 #include "data/jinja/strings.h"
 #include "duoka/core/text.h"
 
 namespace duoka::data::jinja {
 namespace {
-
-/// Python's float(text): blanks around are fine.
-std::optional<double> parse_float(const Text& text) {
-  const Text stripped = strip(text, Side::both);
-  std::string_view digits = stripped.view();
-  if (digits.starts_with('+')) digits.remove_prefix(1);
-  double value = 0;
-  const char* end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, value);
-  return read.ec == std::errc{} && read.ptr == end && !digits.empty() ? std::optional(value) : std::nullopt;
-}
-
-std::optional<int64_t> parse_int(const Text& text, int base) {
-  const Text stripped = strip(text, Side::both);
-  std::string_view digits = stripped.view();
-  if (digits.starts_with('+')) digits.remove_prefix(1);
-  int64_t value = 0;
-  const char* end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, value, base);
-  return read.ec == std::errc{} && read.ptr == end && !digits.empty() ? std::optional(value) : std::nullopt;
-}
 
 std::optional<int64_t> truncated(double value) {
   if (!(std::abs(value) < 9.2e18)) return std::nullopt;
@@ -40,10 +20,12 @@ Value to_int(Session&, const Value& operand, const Arguments& args) {
   const auto bound = bind("int", args, {"default", "base"});
   const int64_t base = bound[1] ? int_argument("int", *bound[1]) : 10;
   if (base < 2 || base > 36) throw Fault{text("int with base ", base, "; 2 to 36 are possible")};
+  if (operand.is_undefined()) fail_undefined(operand);
   std::optional<int64_t> result = int_of(operand);
   if (const Text* held = operand.as_text()) {
-    result = parse_int(*held, static_cast<int>(base));
-    if (const auto number = result ? std::nullopt : parse_float(*held)) result = truncated(*number);
+    const Text digits = strip(*held, Side::both);
+    result = read_int(digits.view(), static_cast<int>(base));
+    if (const auto number = result ? std::nullopt : read_float(digits.view())) result = truncated(*number);
   } else if (const double* held_double = operand.as_double()) {
     result = truncated(*held_double);
   }
@@ -52,8 +34,9 @@ Value to_int(Session&, const Value& operand, const Arguments& args) {
 
 Value to_float(Session&, const Value& operand, const Arguments& args) {
   const auto bound = bind("float", args, {"default"});
+  if (operand.is_undefined()) fail_undefined(operand);
   std::optional<double> result = double_of(operand);
-  if (const Text* held = operand.as_text()) result = parse_float(*held);
+  if (const Text* held = operand.as_text()) result = read_float(strip(*held, Side::both).view());
   return result ? Value(*result) : bound[0].value_or(Value(0.0));
 }
 
@@ -77,6 +60,22 @@ double round_half_even(double value, int digits) {
   return rounded;
 }
 
+/// Python's round() of a whole number to tens, hundreds, …: halves to even.
+Value round_int(int64_t value, int64_t digits) {
+  // The largest power of ten that fits is 10 to the 18.
+  if (digits < -18) return 0;
+  int64_t unit = 1;
+  for (int64_t i = 0; i > digits; --i) unit *= 10;
+  int64_t quotient = value / unit;
+  const int64_t rest = std::abs(value % unit);
+  const bool is_up = rest > unit - rest || (rest == unit - rest && quotient % 2 != 0);
+  if (is_up) quotient += value < 0 ? -1 : 1;
+  int64_t result = 0;
+  if (__builtin_mul_overflow(quotient, unit, &result))
+    throw Fault{"the result of round does not fit into 64 bits"};
+  return result;
+}
+
 Value round_filter(Session& session, const Value& operand, const Arguments& args) {
   constexpr int64_t max_digits = 20;
   const auto bound = bind("round", args, {"precision", "method"});
@@ -87,7 +86,7 @@ Value round_filter(Session& session, const Value& operand, const Arguments& args
   if (!number) throw Fault{text("round of a value of type ", type_name(operand))};
   const Value method = bound[1].value_or(Value("common"));
   if (is_equal(session, method, Value("common"))) {
-    if (const auto whole = int_of(operand); whole && digits >= 0) return *whole;
+    if (const auto whole = int_of(operand)) return round_int(*whole, digits);
     return round_half_even(*number, static_cast<int>(digits));
   }
   const double scale = std::pow(10.0, static_cast<double>(digits));

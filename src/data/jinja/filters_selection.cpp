@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "data/jinja/filters.h"
+#include "data/jinja/methods.h"
 #include "data/jinja/operators.h"
 #include "data/jinja/print.h"
 #include "data/jinja/strings.h"
@@ -20,8 +21,11 @@ Value default_filter(Session&, const Value& operand, const Arguments& args) {
 Value attr(Session& session, const Value& operand, const Arguments& args) {
   const auto bound = bind("attr", args, {"name"});
   if (!bound[0]) throw Fault{"attr needs a name"};
-  if (operand.as_dict()) return Value::undefined("attr does not look into a dict");
-  return get_attribute(session, operand, to_text(session, *bound[0]).view());
+  const Text name = to_text(session, *bound[0]);
+  if (operand.as_dict() && !has_method(operand, name.view())) {
+    return Value::undefined("attr does not look into a dict");
+  }
+  return get_attribute(session, operand, name.view());
 }
 
 /// The arguments behind the first `count` positional ones.
@@ -39,10 +43,10 @@ Values iterate_true(Session& session, const Value& operand) {
 
 Value map_attribute(Session& session, const Value& operand, const Arguments& args) {
   const auto bound = bind("map", args, {"attribute", "default"});
+  const Value* otherwise = bound[1] ? &*bound[1] : nullptr;
   Values out;
   for (const Value& item : iterate_true(session, operand)) {
-    Value found = attribute_path(session, item, *bound[0]);
-    out.push_back(found.is_undefined() && bound[1] ? *bound[1] : std::move(found));
+    out.push_back(attribute_path(session, item, *bound[0], otherwise));
   }
   return make_list(std::move(out), List::Kind::generator);
 }
@@ -114,9 +118,13 @@ Value groupby(Session& session, const Value& operand, const Arguments& args) {
 
 }  // namespace
 
-Value attribute_path(Session& session, const Value& item, const Value& path) {
+Value attribute_path(Session& session, const Value& item, const Value& path, const Value* otherwise) {
+  const auto step_into = [&](const Value& whole, const Value& key) {
+    Value found = get_subscript(session, whole, key);
+    return otherwise && found.is_undefined() ? *otherwise : found;
+  };
   const Text* held = path.as_text();
-  if (!held) return get_subscript(session, item, path);
+  if (!held) return step_into(item, path);
   Value at = item;
   const Text dot(".");
   for (const Value& step : split(session, *held, &dot, -1)) {
@@ -125,7 +133,7 @@ Value attribute_path(Session& session, const Value& item, const Value& path) {
     const char* end = name.data() + name.size();
     const auto read = std::from_chars(name.data(), end, index);
     const bool is_index = read.ec == std::errc{} && read.ptr == end;
-    at = get_subscript(session, at, is_index ? Value(index) : step);
+    at = step_into(at, is_index ? Value(index) : step);
   }
   return at;
 }

@@ -72,11 +72,25 @@ Values sorted(Session& session, const Values& items, const Values& keys, bool is
   return out;
 }
 
+/// "a,b" sorts by a, then by b.
+Values sort_attributes(Session& session, const Optional& attribute) {
+  const Text* names = attribute ? attribute->as_text() : nullptr;
+  if (!names) return {attribute.value_or(Value(None{}))};
+  const Text comma(",");
+  return split(session, *names, &comma, -1);
+}
+
 Value sort(Session& session, const Value& operand, const Arguments& args) {
   const auto bound = bind("sort", args, {"reverse", "case_sensitive", "attribute"});
   const Values items = iterate(session, operand);
   Values keys;
-  for (const Value& item : items) keys.push_back(comparison_key(session, item, bound[2], flag(bound[1])));
+  const Values attributes = sort_attributes(session, bound[2]);
+  for (const Value& item : items) {
+    Values parts;
+    for (const Value& attribute : attributes)
+      parts.push_back(comparison_key(session, item, attribute, flag(bound[1])));
+    keys.push_back(make_list(std::move(parts)));
+  }
   return make_list(sorted(session, items, keys, flag(bound[0])));
 }
 

@@ -82,7 +82,7 @@ Value escape(Session& session, const Value& operand, const Arguments& args) {
 
 Value wordcount(Session& session, const Value& operand, const Arguments& args) {
   bind("wordcount", args, {});
-  return static_cast<int64_t>(split(session, to_text(session, operand), nullptr, -1).size());
+  return count_words(session, to_text(session, operand));
 }
 
 Text separator_of(const Value& separators, const char* which, size_t index) {

@@ -3,9 +3,11 @@
 
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "data/jinja/operators.h"
 #include "data/jinja/print.h"
+#include "data/jinja/unicode.h"
 #include "duoka/core/text.h"
 
 namespace duoka::data::jinja {
@@ -26,7 +28,9 @@ class Supply {
     return tuple_ ? tuple_->items[taken_ - 1] : values_;
   }
   void expect_end() const {
-    if (tuple_ && taken_ < size()) throw Fault{"a format was given more values than it asks for"};
+    // A single value may stay unused where it could be a mapping of names: Python tells by its subscripts.
+    const bool may_be_left = !tuple_ && (values_.as_list() || values_.as_dict());
+    if (taken_ < size() && !may_be_left) throw Fault{"a format was given more values than it asks for"};
   }
 
  private:
@@ -44,19 +48,22 @@ std::string fixed_text(double value, int precision) {
   return buffer;
 }
 
-Text converted(Session& session, char kind, int precision, const Value& value) {
-  if (kind == 's') return to_text(session, value);
-  if (kind == 'r') return to_repr(session, value);
+/// `precision`: characters of a text to keep, digits of a number behind the point (6 when not given).
+Text converted(Session& session, char kind, std::optional<int> precision, const Value& value) {
+  if (kind == 's' || kind == 'r') {
+    const Text whole = kind == 's' ? to_text(session, value) : to_repr(session, value);
+    return precision ? whole.slice(0, char_offset(whole.view(), *precision)) : whole;
+  }
   const auto number = double_of(value);
   if (!number) throw Fault{text("%", kind, " needs a number, not ", type_name(value))};
-  if (kind == 'f') return fixed_text(*number, precision);
+  if (kind == 'f') return fixed_text(*number, precision.value_or(6));
   const auto whole = int_of(value);
   return whole ? std::to_string(*whole) : fixed_text(std::trunc(*number), 0);
 }
 
-/// Reads ".N" behind a '%'; 6 without one.
-int read_precision(std::string_view form, size_t& at) {
-  if (at >= form.size() || form[at] != '.') return 6;
+/// Reads ".N" behind a '%'; null without one.
+std::optional<int> read_precision(std::string_view form, size_t& at) {
+  if (at >= form.size() || form[at] != '.') return std::nullopt;
   int precision = 0;
   for (++at; at < form.size() && form[at] >= '0' && form[at] <= '9'; ++at) {
     precision = precision * 10 + (form[at] - '0');
@@ -97,7 +104,7 @@ Text format_percent(Session& session, const Text& form, const Value& values) {
     add_charged(session, out, form.slice(at, percent));
     if (percent == bytes.size()) break;
     at = percent + 1;
-    const int precision = read_precision(bytes, at);
+    const std::optional<int> precision = read_precision(bytes, at);
     const char kind = at < bytes.size() ? bytes[at] : '\0';
     if (kind == '%') {
       out.append(form, at, at + 1);

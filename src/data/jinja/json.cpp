@@ -38,7 +38,6 @@ std::string json_char(std::string_view bytes, uint32_t c, bool ensure_ascii) {
   }
   if (c >= 0x20 && (c < 0x7F || !ensure_ascii)) return std::string(bytes);
   std::string out;
-  if (c == 0x7F) return std::string(bytes);
   if (c > 0xFFFF) {
     append_unit(out, 0xD800 + ((c - 0x10000) >> 10));
     c = 0xDC00 + ((c - 0x10000) & 0x3FF);

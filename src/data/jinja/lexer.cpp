@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "data/jinja/numbers.h"
 #include "data/jinja/string_literal.h"
 #include "data/jinja/unicode.h"
 #include "duoka/core/error.h"
@@ -188,7 +189,22 @@ class Lexer {
     }
   }
 
+  /// 0x1f, 0o17, 0b101: the token's text is the number in decimal.
+  bool read_prefixed_number() {
+    const char letter = static_cast<char>(peek(1) | 0x20);
+    const int base = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
+    if (peek() != '0' || base == 0) return false;
+    const size_t begin = at_;
+    while (is_name_char(peek())) ++at_;
+    const std::string_view digits = source_.substr(begin, at_ - begin);
+    const auto value = read_int(digits, base);
+    if (!value) fail(text("'", digits, "' is no number of base ", base, " that fits into 64 bits"), begin);
+    push(Token::Kind::integer, std::to_string(*value), begin);
+    return true;
+  }
+
   void read_number() {
+    if (read_prefixed_number()) return;
     const size_t begin = at_;
     std::string digits;
     take_digits(digits);
@@ -207,6 +223,9 @@ class Lexer {
       digits += source_.substr(at_, 1 + sign);
       at_ += 1 + sign;
       take_digits(digits);
+    }
+    if (!is_float && !is_index && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos) {
+      fail(text("the whole number ", digits, " begins with 0"), begin);
     }
     push(is_float ? Token::Kind::floating : Token::Kind::integer, std::move(digits), begin);
   }

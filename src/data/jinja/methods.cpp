@@ -6,6 +6,7 @@
 
 #include "data/jinja/filters.h"
 #include "data/jinja/format.h"
+#include "data/jinja/method_tables.h"
 #include "data/jinja/operators.h"
 #include "data/jinja/print.h"
 #include "data/jinja/registry.h"
@@ -15,16 +16,7 @@
 namespace duoka::data::jinja {
 namespace {
 
-using Method = Value (*)(Session&, const Value& self, const Arguments&);
-using NamedMethod = std::pair<std::string_view, Method>;
-
 const Text& self_text(const Value& self) { return *text_of(self); }
-
-const Text& string_argument(std::string_view what, const std::optional<Value>& value) {
-  const Text* held = value ? text_of(*value) : nullptr;
-  if (!held) throw Fault{text(what, " needs a string", value ? ", not " + type_name(*value) : "")};
-  return *held;
-}
 
 template <Side side>
 Value strip_method(Session& session, const Value& self, const Arguments& args) {
@@ -58,8 +50,8 @@ Value split_method(Session& session, const Value& self, const Arguments& args) {
       cut(session, self_text(self), separator, bound[1] ? int_argument("split", *bound[1]) : -1));
 }
 Value splitlines(Session& session, const Value& self, const Arguments& args) {
-  bind("splitlines", args, {});
-  return make_list(split_lines(session, self_text(self)));
+  const auto bound = bind("splitlines", args, {"keepends"});
+  return make_list(split_lines(session, self_text(self), bound[0] && is_true(*bound[0])));
 }
 
 Value replace_method(Session& session, const Value& self, const Arguments& args) {
@@ -78,36 +70,6 @@ Value join_method(Session& session, const Value& self, const Arguments& args) {
   return join(session, items, self_text(self));
 }
 
-template <bool is_start>
-Value affix_method(Session& session, const Value& self, const Arguments& args) {
-  const auto bound = bind(is_start ? "startswith" : "endswith", args, {"affix"});
-  const std::string_view whole = self_text(self).view();
-  const List* several = bound[0] ? bound[0]->as_list() : nullptr;
-  const Values affixes = several ? several->items : Values{bound[0].value_or(Value(None{}))};
-  return std::any_of(affixes.begin(), affixes.end(), [&](const Value& affix) {
-    session.step();
-    const std::string_view part = string_argument("startswith and endswith", affix).view();
-    return is_start ? whole.starts_with(part) : whole.ends_with(part);
-  });
-}
-
-template <bool is_last>
-Value find_method(Session& session, const Value& self, const Arguments& args) {
-  const auto bound = bind("find", args, {"sub"});
-  const std::string_view whole = self_text(self).view();
-  const std::string_view part = string_argument("find", bound[0]).view();
-  session.step(1 + static_cast<int64_t>(whole.size() >> 6));
-  const size_t at = is_last ? whole.rfind(part) : whole.find(part);
-  return at == std::string_view::npos ? int64_t{-1} : count_chars(whole.substr(0, at));
-}
-
-Value count_method(Session& session, const Value& self, const Arguments& args) {
-  const auto bound = bind("count", args, {"sub"});
-  const Text& part = string_argument("count", bound[0]);
-  if (part.is_empty()) return length(session, self) + 1;
-  return static_cast<int64_t>(split(session, self_text(self), &part, -1).size()) - 1;
-}
-
 Value format_method(Session& session, const Value& self, const Arguments& args) {
   return format_braces(session, self_text(self), args);
 }
@@ -124,26 +86,6 @@ Value remove_affix(Session& session, const Value& self, const Arguments& args) {
                                 : whole.slice(0, whole.size() - part.size()));
 }
 
-template <bool (*accepts)(uint32_t)>
-Value all_chars(Session& session, const Value& self, const Arguments& args) {
-  bind("the check", args, {});
-  const std::string_view bytes = self_text(self).view();
-  session.step(1 + static_cast<int64_t>(bytes.size() >> 6));
-  for (size_t at = 0; at < bytes.size(); at += char_bytes(bytes, at)) {
-    if (!accepts(char_at(bytes, at))) return false;
-  }
-  return !bytes.empty();
-}
-bool is_ascii_digit(uint32_t c) { return c >= '0' && c <= '9'; }
-
-template <Case same, Case other>
-Value has_case(Session& session, const Value& self, const Arguments& args) {
-  bind("the check", args, {});
-  const Text& held = self_text(self);
-  return change_case(session, held, same).bytes() == held.bytes() &&
-         change_case(session, held, other).bytes() != held.bytes();
-}
-
 constexpr NamedMethod text_methods[] = {{"strip", strip_method<Side::both>},
                                         {"lstrip", strip_method<Side::left>},
                                         {"rstrip", strip_method<Side::right>},
@@ -156,22 +98,14 @@ constexpr NamedMethod text_methods[] = {{"strip", strip_method<Side::both>},
                                         {"splitlines", splitlines},
                                         {"replace", replace_method},
                                         {"join", join_method},
-                                        {"startswith", affix_method<true>},
-                                        {"endswith", affix_method<false>},
-                                        {"find", find_method<false>},
-                                        {"rfind", find_method<true>},
-                                        {"count", count_method},
                                         {"format", format_method},
                                         {"removeprefix", remove_affix<true>},
-                                        {"removesuffix", remove_affix<false>},
-                                        {"isdigit", all_chars<is_ascii_digit>},
-                                        {"isspace", all_chars<is_space>},
-                                        {"islower", has_case<Case::lower, Case::upper>},
-                                        {"isupper", has_case<Case::upper, Case::lower>}};
+                                        {"removesuffix", remove_affix<false>}};
 
 Value dict_get(Session&, const Value& self, const Arguments& args) {
   const auto bound = bind("get", args, {"key", "default"});
-  const Value* found = bound[0] ? self.as_dict()->find(*bound[0]) : nullptr;
+  if (!bound[0]) throw Fault{"get() needs a key"};
+  const Value* found = self.as_dict()->find(*bound[0]);
   return found ? *found : bound[1].value_or(Value(None{}));
 }
 
@@ -215,7 +149,7 @@ Value list_count(Session& session, const Value& self, const Arguments& args) {
   }));
 }
 
-constexpr NamedMethod list_methods[] = {{"index", list_index}, {"count", list_count}, {"copy", copy}};
+constexpr NamedMethod list_methods[] = {{"copy", copy}, {"index", list_index}, {"count", list_count}};
 
 Value loop_cycle(Session&, const Value& self, const Arguments& args) {
   if (args.positional.empty()) throw Fault{"cycle() needs values"};
@@ -238,18 +172,33 @@ std::span<const NamedMethod> methods_of(const Value& value) {
   if (value.as_dict()) return dict_methods;
   if (value.as_loop()) return loop_methods;
   const List* list = value.as_list();
-  if (list && (list->kind == List::Kind::list || list->kind == List::Kind::tuple)) return list_methods;
-  return {};
+  if (!list || list->kind > List::Kind::tuple) return {};
+  const std::span<const NamedMethod> methods = list_methods;
+  // A tuple has no copy().
+  return list->kind == List::Kind::tuple ? methods.subspan(1) : methods;
 }
 
-Method find_method_of(const Value& value, std::string_view name) {
-  for (const auto& [known, method] : methods_of(value)) {
+Method find_in(std::span<const NamedMethod> methods, std::string_view name) {
+  for (const auto& [known, method] : methods) {
     if (known == name) return method;
   }
   return nullptr;
 }
 
+Method find_method_of(const Value& value, std::string_view name) {
+  if (const Method method = find_in(methods_of(value), name)) return method;
+  if (!text_of(value)) return nullptr;
+  const Method searching = find_in(search_methods(), name);
+  return searching ? searching : find_in(check_methods(), name);
+}
+
 }  // namespace
+
+const Text& string_argument(std::string_view what, const std::optional<Value>& value) {
+  const Text* held = value ? text_of(*value) : nullptr;
+  if (!held) throw Fault{text(what, " needs a string", value ? ", not " + type_name(*value) : "")};
+  return *held;
+}
 
 bool has_method(const Value& value, std::string_view name) { return find_method_of(value, name) != nullptr; }
 

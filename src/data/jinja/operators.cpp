@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/jinja/format.h"
+#include "data/jinja/numbers.h"
 #include "data/jinja/unicode.h"
 #include "duoka/core/text.h"
 
@@ -30,8 +31,19 @@ int64_t floor_quotient(int64_t a, int64_t b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 
+double float_power(double a, double b) {
+  if (a == 0 && b < 0) throw Fault{"0 cannot be raised to a negative power"};
+  const double result = std::pow(a, b);
+  if (std::isinf(result) && std::isfinite(a) && std::isfinite(b))
+    throw Fault{"the result of ** is too large"};
+  if (std::isnan(result) && !std::isnan(a) && !std::isnan(b)) {
+    throw Fault{"a negative number to a power that is not whole is no real number"};
+  }
+  return result;
+}
+
 Value int_power(Session& session, int64_t base, int64_t exponent) {
-  if (exponent < 0) return std::pow(static_cast<double>(base), static_cast<double>(exponent));
+  if (exponent < 0) return float_power(static_cast<double>(base), static_cast<double>(exponent));
   int64_t result = 1;
   for (; exponent > 0; --exponent) {
     session.step();
@@ -75,14 +87,18 @@ Value float_arithmetic(BinaryOp op, double a, double b) {
     case BinaryOp::multiply:
       return a * b;
     case BinaryOp::power:
-      return std::pow(a, b);
+      return float_power(a, b);
     default:
       break;
   }
   if (b == 0) throw Fault{"division by zero"};
   if (op == BinaryOp::divide) return a / b;
   double remainder = std::fmod(a, b);
-  if (remainder != 0 && (remainder < 0) != (b < 0)) remainder += b;
+  if (remainder == 0) {
+    remainder = std::copysign(0.0, b);
+  } else if ((remainder < 0) != (b < 0)) {
+    remainder += b;
+  }
   return op == BinaryOp::modulo ? remainder : std::floor((a - remainder) / b + 0.5);
 }
 
@@ -124,6 +140,15 @@ std::optional<Value> join_sequences(Session& session, const Value& a, const Valu
   Values items = left->items;
   items.insert(items.end(), right->items.begin(), right->items.end());
   return make_list(std::move(items), left->kind);
+}
+
+/// Of two numbers, at least one of them a float; null where one is no number.
+std::optional<std::partial_ordering> number_order(const Value& a, const Value& b) {
+  const double *x = a.as_double(), *y = b.as_double();
+  if (x && y) return *x <=> *y;
+  if (const auto whole = int_of(a); whole && y) return compare_exactly(*whole, *y);
+  if (const auto whole = int_of(b); whole && x) return 0 <=> compare_exactly(*whole, *x);
+  return std::nullopt;
 }
 
 bool lists_equal(Session& session, const List& a, const List& b) {
@@ -218,7 +243,7 @@ bool is_equal(Session& session, const Value& a, const Value& b) {
   }
   if (a.is_none() || b.is_none()) return a.is_none() && b.is_none();
   if (const auto x = int_of(a), y = int_of(b); x && y) return *x == *y;
-  if (const auto x = double_of(a), y = double_of(b); x && y) return *x == *y;
+  if (const auto order = number_order(a, b)) return *order == 0;
   if (const List* x = a.as_list(), *y = b.as_list(); x && y) return x == y || lists_equal(session, *x, *y);
   if (const Dict* x = a.as_dict(), *y = b.as_dict(); x && y) return x == y || dicts_equal(session, *x, *y);
   if (a.as_namespace()) return a.as_namespace() == b.as_namespace();
@@ -232,7 +257,7 @@ bool is_less(Session& session, const Value& a, const Value& b) {
   if (b.is_undefined()) fail_undefined(b);
   if (const Text* x = text_of(a), *y = text_of(b); x && y) return x->bytes() < y->bytes();
   if (const auto x = int_of(a), y = int_of(b); x && y) return *x < *y;
-  if (const auto x = double_of(a), y = double_of(b); x && y) return *x < *y;
+  if (const auto order = number_order(a, b)) return *order < 0;
   if (const List* x = a.as_list(), *y = b.as_list(); x && y && x->kind == y->kind) {
     return lists_less(session, *x, *y);
   }

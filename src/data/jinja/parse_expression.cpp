@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "data/jinja/numbers.h"
 #include "data/jinja/parser.h"
 #include "data/jinja/registry.h"
 #include "duoka/core/text.h"
@@ -239,9 +240,7 @@ ExprPtr Parser::parse_primary() {
     }
     case Token::Kind::floating: {
       take();
-      double value = 0;
-      std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
-      return constant(value);
+      return constant(read_float(token.text).value_or(0));
     }
     default:
       break;

@@ -16,8 +16,9 @@ void add_charged(Session& session, Text& out, const Text& part) {
 }
 
 /// `text` with each character passed through `change(code_point)`.
+/// `is_title`: what becomes upper case begins a word.
 template <class Change>
-Text map_chars(Session& session, const Text& text, Change change) {
+Text map_chars(Session& session, const Text& text, bool is_title, Change change) {
   const std::string_view bytes = text.view();
   session.make_bytes(bytes.size(), bytes.size());
   Text out;
@@ -30,9 +31,9 @@ Text map_chars(Session& session, const Text& text, Change change) {
       out.append(bytes.substr(at, count), text.mark_at(at));
     } else {
       changed.clear();
-      // The one letter in use whose capital is two letters.
+      // The one letter in use whose capital is two letters: U+1E9E is its capital, but not Python's.
       if (before == 0xDF) {
-        changed = "SS";
+        changed = is_title ? "Ss" : "SS";
       } else {
         append_utf8(changed, after);
       }
@@ -94,12 +95,13 @@ Text strip(const Text& text, Side side, std::string_view chars) {
 }
 
 Text change_case(Session& session, const Text& text, Case wanted) {
-  return map_chars(session, text, [wanted](uint32_t c) { return with_case(c, wanted); });
+  return map_chars(session, text, wanted == Case::title,
+                   [wanted](uint32_t c) { return with_case(c, wanted); });
 }
 
 Text capitalize(Session& session, const Text& text) {
   bool is_first = true;
-  return map_chars(session, text, [&](uint32_t c) {
+  return map_chars(session, text, true, [&](uint32_t c) {
     return with_case(c, std::exchange(is_first, false) ? Case::title : Case::lower);
   });
 }
@@ -107,7 +109,7 @@ Text capitalize(Session& session, const Text& text) {
 Text title(Session& session, const Text& text, bool is_jinja) {
   bool is_start = true;
   const Case first = is_jinja ? Case::upper : Case::title;
-  return map_chars(session, text, [&](uint32_t c) {
+  return map_chars(session, text, !is_jinja, [&](uint32_t c) {
     const bool starts_word = std::exchange(is_start, is_jinja ? is_jinja_word_break(c) : !is_cased(c));
     return with_case(c, starts_word ? first : Case::lower);
   });
@@ -172,18 +174,33 @@ Values split_right(Session& session, const Text& text, const Text* separator, in
   return parts;
 }
 
-Values split_lines(Session& session, const Text& text) {
+Values split_lines(Session& session, const Text& text, bool keeps_ends) {
   Values lines;
   const std::string_view bytes = text.view();
   for (size_t at = 0; at < bytes.size();) {
     session.step();
     size_t end = at;
     while (end < bytes.size() && !is_line_break(char_at(bytes, end))) end += char_bytes(bytes, end);
-    lines.push_back(session.text(text.slice(at, end)));
-    if (end < bytes.size()) end += bytes.substr(end, 2) == "\r\n" ? 2 : char_bytes(bytes, end);
-    at = end;
+    size_t next = end;
+    if (end < bytes.size()) next += bytes.substr(end, 2) == "\r\n" ? 2 : char_bytes(bytes, end);
+    lines.push_back(session.text(text.slice(at, keeps_ends ? next : end)));
+    at = next;
   }
   return lines;
+}
+
+int64_t count_words(Session& session, const Text& text) {
+  const std::string_view bytes = text.view();
+  session.step(1 + static_cast<int64_t>(bytes.size() >> 6));
+  int64_t count = 0;
+  bool is_inside = false;
+  for (size_t at = 0; at < bytes.size(); at += char_bytes(bytes, at)) {
+    const uint32_t c = char_at(bytes, at);
+    const bool is_word = c == '_' || is_letter_or_number(c);
+    if (is_word && !is_inside) ++count;
+    is_inside = is_word;
+  }
+  return count;
 }
 
 Text join(Session& session, const Values& items, const Text& separator) {

@@ -26,7 +26,10 @@ Text replace(Session& session, const Text& text, const Text& old_part, const Tex
 Values split(Session& session, const Text& text, const Text* separator, int64_t limit);
 /// The same from the right end.
 Values split_right(Session& session, const Text& text, const Text* separator, int64_t limit);
-Values split_lines(Session& session, const Text& text);
+/// `keeps_ends`: each line with what ends it.
+Values split_lines(Session& session, const Text& text, bool keeps_ends = false);
+/// Runs of letters, numbers and '_'.
+int64_t count_words(Session& session, const Text& text);
 Text join(Session& session, const Values& items, const Text& separator);
 Text indent(Session& session, const Text& text, const Text& by, bool indents_first, bool indents_blank);
 

@@ -15,13 +15,6 @@ struct Range {
   int64_t count = 0;
 };
 
-std::optional<int64_t> bound(const Value& value) {
-  if (value.is_none() || value.is_undefined()) return std::nullopt;
-  const auto whole = int_of(value);
-  if (!whole) throw Fault{text("a slice needs whole numbers, not ", type_name(value))};
-  return whole;
-}
-
 int64_t clamp_bound(int64_t at, int64_t size, int64_t lowest, int64_t highest) {
   if (at < 0) at = at < -size ? lowest : at + size;
   return std::clamp(at, lowest, highest);
@@ -29,14 +22,14 @@ int64_t clamp_bound(int64_t at, int64_t size, int64_t lowest, int64_t highest) {
 
 Range range_of(const Value& start, const Value& stop, const Value& step, int64_t size) {
   Range range;
-  range.step = bound(step).value_or(1);
+  range.step = int_of(step).value_or(1);
   if (range.step == 0) throw Fault{"a slice's step cannot be 0"};
   // Larger steps reach no second item, and clamping keeps the arithmetic below from overflowing.
   range.step = std::clamp<int64_t>(range.step, -(size + 1), size + 1);
   const bool is_forward = range.step > 0;
   const int64_t lowest = is_forward ? 0 : -1;
   const int64_t highest = is_forward ? size : size - 1;
-  const auto first = bound(start), last = bound(stop);
+  const auto first = int_of(start), last = int_of(stop);
   range.start = first ? clamp_bound(*first, size, lowest, highest) : (is_forward ? 0 : size - 1);
   const int64_t end = last ? clamp_bound(*last, size, lowest, highest) : (is_forward ? size : -1);
   const int64_t distance = is_forward ? end - range.start : range.start - end;
@@ -84,7 +77,7 @@ bool is_indexable(const List& list) {
 
 std::optional<Value> find_item(Session& session, const Value& whole, const Value& key) {
   if (const Dict* dict = whole.as_dict()) {
-    const Value* found = dict->find(key);
+    const Value* found = is_hashable(key) ? dict->find(key) : nullptr;
     return found ? std::optional<Value>(*found) : std::nullopt;
   }
   const auto index = int_of(key);
@@ -108,10 +101,15 @@ std::optional<Value> find_item(Session& session, const Value& whole, const Value
 }
 
 Value slice(Session& session, const Value& whole, const Value& start, const Value& stop, const Value& step) {
+  if (whole.is_undefined()) fail_undefined(whole);
+  // What Python refuses with a TypeError, Jinja turns into undefined.
+  for (const Value* bound : {&start, &stop, &step}) {
+    if (!bound->is_none() && !int_of(*bound))
+      return Value::undefined(text("a slice needs whole numbers, not ", type_name(*bound)));
+  }
   if (const Text* held = text_of(whole)) return slice_text(session, *held, start, stop, step);
   const List* list = whole.as_list();
   if (list && is_indexable(*list)) return slice_list(session, *list, start, stop, step);
-  if (whole.is_undefined()) fail_undefined(whole);
   return Value::undefined(text("a ", type_name(whole), " cannot be sliced"));
 }
 

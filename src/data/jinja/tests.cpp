@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/jinja/tests.h"
 
+#include <cmath>
+
 #include "data/jinja/operators.h"
 #include "data/jinja/print.h"
 #include "data/jinja/strings.h"
@@ -35,19 +37,22 @@ bool is_sequence(const Value& v) {
   return list ? list->kind == List::Kind::list || list->kind == List::Kind::tuple : is_iterable(v);
 }
 
-int64_t whole(const Value& value) {
-  const auto number = int_of(value);
-  if (!number) throw Fault{text("a whole number is tested, not a ", type_name(value))};
-  return *number;
+/// Whether value % divisor == rest, for whole numbers and floats.
+bool leaves(const Value& value, const Value& divisor, double rest) {
+  if (value.is_undefined()) fail_undefined(value);
+  const auto a = double_of(value), b = double_of(divisor);
+  if (!a || !b) throw Fault{text("a number is tested, not a ", type_name(a ? divisor : value))};
+  if (*b == 0) throw Fault{"divisibleby needs a number that is not 0"};
+  const auto x = int_of(value), y = int_of(divisor);
+  if (x && y) return *y == -1 ? rest == 0 : std::abs(*x % *y) == static_cast<int64_t>(rest);
+  return std::abs(std::fmod(*a, *b)) == rest;
 }
-bool is_odd(const Value& v) { return whole(v) % 2 != 0; }
-bool is_even(const Value& v) { return whole(v) % 2 == 0; }
+bool is_odd(const Value& v) { return leaves(v, Value(2), 1); }
+bool is_even(const Value& v) { return leaves(v, Value(2), 0); }
 
 bool divisibleby(Session&, const Value& operand, const Arguments& args) {
   const auto bound = bind("divisibleby", args, {"num"});
-  const int64_t divisor = bound[0] ? whole(*bound[0]) : 0;
-  if (divisor == 0) throw Fault{"divisibleby needs a number that is not 0"};
-  return divisor == -1 || whole(operand) % divisor == 0;
+  return leaves(operand, bound[0].value_or(Value(0)), 0);
 }
 
 template <CompareOp op>
@@ -60,7 +65,12 @@ bool compared(Session& session, const Value& operand, const Arguments& args) {
 bool sameas(Session& session, const Value& operand, const Arguments& args) {
   const auto bound = bind("sameas", args, {"other"});
   if (!bound[0]) throw Fault{"sameas needs a value to compare with"};
-  return operand.variant().index() == bound[0]->variant().index() && is_equal(session, operand, *bound[0]);
+  const Value& other = *bound[0];
+  // Containers are the same when they are one; whether equal scalars are one object is Python's own affair.
+  if (operand.as_list() || operand.as_dict()) {
+    return operand.as_list() == other.as_list() && operand.as_dict() == other.as_dict();
+  }
+  return operand.variant().index() == other.variant().index() && is_equal(session, operand, other);
 }
 
 /// Has letters, and none that `other` would change: str.islower() and str.isupper().

@@ -26,6 +26,11 @@ bool is_space(uint32_t code_point);
 /// Where str.splitlines() cuts.
 bool is_line_break(uint32_t code_point);
 
+/// General category L; L or N; Nd.
+bool is_letter(uint32_t code_point);
+bool is_letter_or_number(uint32_t code_point);
+bool is_decimal(uint32_t code_point);
+
 enum class Case { upper, lower, title };
 uint32_t with_case(uint32_t code_point, Case wanted);
 

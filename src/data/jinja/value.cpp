@@ -107,6 +107,14 @@ std::string key_of(const Value& value) {
   return key;
 }
 
+bool is_hashable(const Value& value) {
+  const List* list = value.as_list();
+  if (list && list->kind == List::Kind::tuple) {
+    return std::all_of(list->items.begin(), list->items.end(), is_hashable);
+  }
+  return value.as_text() || value.as_bool() || value.as_int() || value.as_double() || value.is_none();
+}
+
 std::string type_name(const Value& value) {
   struct Name {
     std::string operator()(const Undefined&) const { return "undefined"; }

@@ -153,6 +153,8 @@ Value make_method(std::string name, Value self);
 int depth_of(const Value& value);
 /// Equal for keys that Python takes as equal (1, 1.0, True). Throws Fault for unhashable values.
 std::string key_of(const Value& value);
+/// Whether key_of() takes it, size apart.
+bool is_hashable(const Value& value);
 /// Python's name of the type, for messages: "str", "NoneType".
 std::string type_name(const Value& value);
 

@@ -65,7 +65,8 @@ class FuseDecoder final : public DecoderStep {
   void apply(std::vector<std::string>& tokens, bool) const override {
     std::string all;
     for (const std::string& token : tokens) all.append(token);
-    tokens.assign(1, std::move(all));
+    tokens.clear();
+    tokens.push_back(std::move(all));
   }
 };
 
@@ -98,8 +99,9 @@ class MetaspaceDecoder final : public DecoderStep {
 
   void apply(std::vector<std::string>& tokens, bool is_start) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (i == 0 && is_start && has_prefix_ && tokens[i].starts_with(mark_)) tokens[i].erase(0, mark_.size());
-      replace_all(tokens[i], mark_, " ");
+      // Hugging Face's takes every mark out of the first token, not only the one that encoding put there.
+      const bool is_first = i == 0 && is_start && has_prefix_;
+      replace_all(tokens[i], mark_, is_first ? "" : " ");
     }
   }
 
