@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a source is cut: white space around tags, comments, raw blocks, literals.
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "data/jinja/print.h"
 #include "data/jinja_cases.h"
 
 namespace duoka::data::testing {
@@ -325,6 +332,68 @@ TEST(JinjaLexer, BrokenTagsAreErrors) {
       {R"({{)", raises},          {R"({{ "a\)", raises},
   };
   expect_as_recorded(cases);
+}
+
+/// Texts of pieces that mean something to a lexer, but hold no tag.
+class Texts {
+ public:
+  explicit Texts(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
+  std::string next() {
+    std::string text;
+    for (uint32_t count = random_() % 12; count > 0; --count) text += pieces_[random_() % pieces_.size()];
+    return text;
+  }
+
+ private:
+  std::mt19937 random_{11};
+  std::vector<std::string> pieces_;
+};
+
+TEST(JinjaLexer, TextWithoutTagsRendersAsItself) {
+  Texts texts({"a", " ",  "\n", "\t", "}",  "}}",   "%}", "#}", "{ ", "{x",
+               "-", "\"", "'",  "\\", "你", "🦙", "%",  "#",  "é",  "|"});
+  for (int round = 0; round < 1000; ++round) {
+    const std::string text = texts.next() + ".";
+    EXPECT_EQ(render(text), text);
+  }
+}
+
+TEST(JinjaLexer, RawBlocksRenderAsTheirText) {
+  Texts texts({"a", " ", "\n", "}}", "%}", "{{", "{#", "#}", "{", "endraw", "'", "\"", "-", "你", "{{ x }}",
+               "{# c #}"});
+  for (int round = 0; round < 1000; ++round) {
+    // lstrip_blocks takes blanks in front of endraw where they begin a line: the dot keeps them.
+    const std::string text = texts.next() + ".";
+    EXPECT_EQ(render("{% raw %}" + text + "{% endraw %}"), text);
+  }
+}
+
+TEST(JinjaLexer, StringLiteralsReadBackAsTheText) {
+  Texts texts({"a", "'", "\"", "\\", "\n", "\t", "{{", "}}", "%}", "{#", "\\n", "\\x", "你", "🦙", "\x01",
+               "-", "\r"});
+  for (int round = 0; round < 1000; ++round) {
+    const std::string text = texts.next();
+    std::string literal;
+    for (const char c : text) {
+      const bool is_escaped = c == '\'' || c == '\\';
+      // A carriage return in a source is made a newline: only its escape keeps it.
+      literal += c == '\r' ? "\\r" : is_escaped ? std::string("\\") + c : std::string(1, c);
+    }
+    EXPECT_EQ(render("{{ '" + literal + "' }}"), text) << literal;
+  }
+}
+
+TEST(JinjaLexer, NumbersReadBackAsThemselves) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 1000; ++round) {
+    const auto whole = static_cast<int64_t>(random() >> (1 + random() % 63));
+    EXPECT_EQ(render("{{ " + std::to_string(whole) + " }}"), std::to_string(whole));
+    const double value = static_cast<double>(whole) * std::pow(10.0, static_cast<int>(random() % 600) - 300);
+    if (!std::isfinite(value)) continue;
+    const std::string text = jinja::float_text(value);
+    EXPECT_EQ(render("{{ " + text + " }}"), text);
+    EXPECT_EQ(render("{{ '" + text + "' | float }}"), text);
+  }
 }
 
 }  // namespace
