@@ -89,7 +89,7 @@ def run_peer(a, rows, folder):
         [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={a.ranks}",
          "bench/peer_trainer.py", "--model", MODEL, "--data", rows, "--out", f"{folder}/peer", "--rows", str(num_rows),
          "--steps", str(a.steps), "--micro", str(a.micro), "--accumulation", str(a.accumulation), "--cutoff",
-         str(CUTOFF), "--start", str(time.time())] + (["--bf16"] if a.bf16 else []),
+         str(CUTOFF), "--began", str(time.time())] + (["--bf16"] if a.bf16 else []),
         {"OMP_NUM_THREADS": str(a.threads)}, f"{folder}/peer.log")
     with open(f"{folder}/peer.log", encoding="utf8") as log:
         result = json.loads(next(line for line in log if line.startswith("RESULT "))[7:])

@@ -17,7 +17,7 @@ for name in ("model", "data", "out"):
     arguments.add_argument("--" + name, required=True)
 for name in ("rows", "steps", "micro", "accumulation", "cutoff"):
     arguments.add_argument("--" + name, type=int, required=True)
-arguments.add_argument("--start", type=float, required=True)
+arguments.add_argument("--began", type=float, required=True)
 arguments.add_argument("--bf16", action="store_true")
 a = arguments.parse_args()
 
@@ -68,7 +68,7 @@ trainer = InOrder(
 trainer.train()
 if trainer.args.process_index == 0:
     print("RESULT " + json.dumps({
-        "first_step_seconds": clock.times[0] - a.start,
+        "first_step_seconds": clock.times[0] - a.began,
         "seconds": clock.times[-1] - clock.times[0],
         "tokens": sum(len(row["input_ids"]) for row in rows),
         "steps": len(clock.times), "losses": clock.losses}), flush=True)
