@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,7 +25,16 @@ class OrderedParallel {
   using Work = std::function<Result(int64_t)>;
   OrderedParallel(int64_t count, int num_threads, std::function<Work()> make_work)
       : count_(count), make_work_(std::move(make_work)), slots_(static_cast<size_t>(4 * num_threads)) {
-    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 0; i < num_threads; ++i) {
+      try {
+        threads_.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        // The system gives no more threads: those there are do the work. They could not be left waiting
+        // either, for nothing would ever wake them.
+        if (threads_.empty()) throw;
+        break;
+      }
+    }
   }
   ~OrderedParallel() {
     {

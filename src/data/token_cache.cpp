@@ -122,7 +122,7 @@ std::string default_cache_folder() {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  if (const std::string own = variable("DUOKA_CACHE"); !own.empty()) return own;
+  if (std::string own = variable("DUOKA_CACHE"); !own.empty()) return own;
   if (const std::string xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/duoka";
   if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/duoka";
   return (fs::temp_directory_path() / text("duoka-", ::getuid())).string();
