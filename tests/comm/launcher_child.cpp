@@ -21,6 +21,9 @@
 
 namespace {
 
+/// One write a line, so that lines of several ranks do not mix.
+void say(const std::string& line) { std::cerr << line + "\n"; }
+
 using namespace duoka;
 using namespace duoka::comm;
 
@@ -55,7 +58,7 @@ int show_environment(const World& world, const Group& group) {
     std::cout << "stdin ends: " << (std::cin.get() == EOF) << "\n";
   }
   std::cout << "stdout of rank " << world.rank << "\n";
-  std::cerr << "stderr of rank " << world.rank << std::endl;
+  say("stderr of rank " + std::to_string(world.rank));
   return 0;
 }
 
@@ -63,7 +66,7 @@ int wait_for_signal(const World& world) {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int seen) { signal_seen = seen; });
   leave_pid(world.rank);
   while (signal_seen == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  std::cerr << "rank " << world.rank << " saw signal " << signal_seen << std::endl;
+  say("rank " + std::to_string(world.rank) + " saw signal " + std::to_string(signal_seen));
   return 0;
 }
 
