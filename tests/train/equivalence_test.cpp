@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same training on one, two and four ranks: losses over 20 updates and the final weights.
-#include <cmath>
+#include <numeric>
 #include <tuple>
 
 #include <ATen/ATen.h>
