@@ -26,7 +26,7 @@ struct RunOptions {
   int64_t file_size_limit = 0;
   /// Above 0: stdout and stderr are one terminal so wide, captured as `out`; 0: two files.
   int terminal_columns = 0;
-  /// Another program to run, found in PATH; "" is the duoka of DUOKA_BINARY.
+  /// Another program to run, see find_program(); "" is the duoka of DUOKA_BINARY.
   std::string program = {};
 };
 
@@ -81,7 +81,7 @@ Outcome run_duoka(const std::vector<std::string>& arguments, RunOptions options 
 /// The duoka under test: DUOKA_BINARY.
 std::string duoka_binary();
 
-/// Where `program` is in PATH; "" when it is not.
+/// Where `program` is in PATH, or itself when it is a path; "" when it is not there.
 std::string find_program(const std::string& program);
 
 }  // namespace duoka::testing

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "duoka/train/gradients.h"
+#include "duoka/tune/peft_files.h"
 #include "support/golden.h"
 #include "support/run_ranks.h"
 #include "train/small_training.h"
@@ -195,6 +196,29 @@ TEST(Cases, E01ABf16RunEndsWhereTheF32RunDoes) {
       expect_close(loss, wanted.at("fp32").at("final_loss_measured_in_fp32"), 1e-4);
     else
       expect_close(loss, wanted.at("fp32").at("final_loss_measured_in_fp32"), 5e-3);  // pure bf16: 34 % off
+  }
+}
+
+TEST(Cases, G01ATrainedAdapterReadBackGivesTheSameLogits) {
+  const SmallData rows;
+  const TemporaryFolder folder;
+  const std::vector<int32_t> prompt = expected("G01").at("prompt_ids");
+  const Stream stream = stream_of({Row(prompt)});
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    SmallSetup setup = lora_setup(0.1);
+    setup.dtype = dtype;
+    SmallTraining training(setup, rows, folder.path());
+    const at::Tensor before = training.decoder().logits(stream);
+    training.run();
+    const at::Tensor wanted = training.decoder().logits(stream);
+    EXPECT_GT((wanted - before).abs().max().item<double>(), 0.1);
+    tune::write_peft_adapter(folder.path(), training.decoder(),
+                             tune::select(training.decoder().config(), setup.selection), setup.lora,
+                             setup.model.string());
+
+    auto decoder = model::Decoder::load(setup.model, {.dtype = dtype});
+    tune::apply_adapter(decoder, tune::read_peft_adapter(folder.path(), decoder.config()), false);
+    EXPECT_TRUE(at::equal(decoder.logits(stream), wanted)) << c10::toString(dtype);
   }
 }
 

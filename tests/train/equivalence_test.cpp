@@ -67,7 +67,8 @@ TEST_P(Equivalence, TwoAndFourRanksTrainAsOne) {
   const SmallData data(write_rows(folder / "rows.jsonl", 53));
   const Finished alone = train_on(1, setup(), data);
   ASSERT_EQ(alone.losses.size(), size_t{num_updates});
-  EXPECT_LT(alone.losses.back(), 0.95 * alone.losses.front());  // it learns something
+  const auto sum_of_five = [&](auto first) { return std::accumulate(first, first + 5, 0.0); };
+  EXPECT_LT(sum_of_five(alone.losses.end() - 5), sum_of_five(alone.losses.begin()));  // it learns something
   for (const int num_ranks : {2, 4}) {
     const Finished apart = train_on(num_ranks, setup(), data);
     ASSERT_EQ(apart.losses.size(), alone.losses.size());
