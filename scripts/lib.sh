@@ -54,7 +54,7 @@ install_packages() {
   step "Updating the package lists" as_root apt-get update ||
     fail "apt-get update failed: is this machine online? ($log)"
   step "Installing ${#missing[@]} Debian packages" as_root apt-get install -y --no-install-recommends "${missing[@]}" ||
-    fail "could not install: ${missing[*]} ($log)"
+    fail "could not install ${missing[*]}: is this machine online? ($log)"
 }
 
 # libtorch comes from the torch wheel without its Python dependencies; libtorch_cpu itself needs the two
