@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pty.h>
 #include <unistd.h>
 
@@ -96,16 +97,27 @@ TEST(ProgressBar, CaseH04PlainLinesInAFile) {
     EXPECT_THAT(log, HasSubstr("step=" + std::to_string(step) + " total=200"));
 }
 
+/// What comes out of a terminal until `wanted` is in it, at most ten seconds: the kernel hands characters on
+/// some time after they are written.
+std::string read_until(int terminal, const std::string& wanted) {
+  std::string shown;
+  pollfd ready{terminal, POLLIN, 0};
+  while (shown.find(wanted) == std::string::npos && ::poll(&ready, 1, 10'000) > 0) {
+    char buffer[4096];
+    const ssize_t length = ::read(terminal, buffer, sizeof buffer);
+    if (length <= 0) break;
+    shown.append(buffer, static_cast<size_t>(length));
+  }
+  return shown;
+}
+
 TEST(ProgressBar, RedrawsOneLineOnATerminal) {
   int terminal = -1, screen = -1;
   const winsize size{24, 60, 0, 0};
   ASSERT_EQ(::openpty(&terminal, &screen, nullptr, nullptr, &size), 0);
   ::setenv("TERM", "xterm", 1);
   with_stderr(screen, [] { run(0); });
-  char buffer[8192];
-  ::fcntl(terminal, F_SETFL, O_NONBLOCK);
-  const ssize_t length = ::read(terminal, buffer, sizeof buffer);
-  const std::string shown(buffer, static_cast<size_t>(std::max<ssize_t>(length, 0)));
+  const std::string shown = read_until(terminal, "20/200 [");
   ::close(terminal);
   ::close(screen);
   EXPECT_THAT(shown, HasSubstr("\r\x1b[K20/200 ["));
