@@ -91,19 +91,6 @@ TEST_F(LaunchTest, RanksStartedByHandAreARunLikeThatOfCards) {
   EXPECT_EQ(second.err, "") << "only rank 0 speaks";
 }
 
-TEST_F(LaunchTest, RanksOfMpirunAreARunLikeThatOfCards) {
-  if (find_program("mpirun").empty()) GTEST_SKIP() << "mpirun is not installed";
-  const Outcome cards = run_duoka(train("cards", {"max_steps=3", "--cards", "2"}));
-  Words words{"--allow-run-as-root", "--oversubscribe", "-np", "2", duoka_binary()};
-  const Words training = train("mpi", {"max_steps=3"});
-  words.insert(words.end(), training.begin(), training.end());
-  const Outcome mpi = run_duoka(words, {.program = "mpirun"});
-  ASSERT_EQ(mpi.exit_code, 0) << mpi.all();
-  EXPECT_THAT(mpi.out + mpi.err, HasSubstr("ranks       2 on CPU"));
-  EXPECT_THAT(printed_losses(mpi.err), SizeIs(3));
-  EXPECT_EQ(printed_losses(mpi.err), printed_losses(cards.err));
-}
-
 TEST_F(LaunchTest, CardsUnderAnotherLauncherAreRefused) {
   const Outcome outcome = run_duoka(train("out", {"--cards", "2"}), as_rank(0, 2, free_port()));
   EXPECT_EQ(outcome.exit_code, 2) << outcome.all();

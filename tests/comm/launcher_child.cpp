@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small program of many cards for launcher_test.cpp: launcher_child <cards> <mode> [argument …], or
-// launcher_child rank <mode> where something else starts the ranks.
-// Each rank leaves a file <PIDS>/<rank> with its process id where the variable PIDS names a folder.
+// A small program of many cards for launcher_test.cpp and mpirun_test.cpp: launcher_child <cards> <mode>
+// [argument …], or launcher_child rank <mode> where something else starts the ranks. Each rank leaves a file
+// <PIDS>/<rank> with its process id where the variable PIDS names a folder.
 #include <atomic>
 #include <chrono>
 #include <csignal>

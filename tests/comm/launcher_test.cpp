@@ -2,124 +2,34 @@
 // `--cards N` with real processes: exit codes, one error shown once, signals, nobody left behind.
 #include "duoka/comm/launcher.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "comm/cores.h"
 #include "comm/report.h"
+#include "comm/started.h"
 #include "duoka/core/error.h"
 
 namespace duoka::comm {
 namespace {
 
-using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-namespace fs = std::filesystem;
-
-std::string contents(const fs::path& path) {
-  std::ifstream in(path);
-  std::stringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
 
 int count(const std::string& words, const std::string& part) {
   int num = 0;
   for (size_t at = words.find(part); at != std::string::npos; at = words.find(part, at + 1)) ++num;
   return num;
 }
-
-std::string child_program() {
-  return fs::read_symlink("/proc/self/exe").parent_path() / "comm_launcher_child";
-}
-
-/// The launcher of launcher_child (or what `arguments` start with, given as `other_program`) as a process of
-/// its own, its outputs in files.
-class Started {
- public:
-  explicit Started(std::vector<std::string> arguments, const std::vector<std::string>& settings = {},
-                   const std::string& other_program = "") {
-    std::string folder = (fs::temp_directory_path() / "launcher-test-XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    folder_ = folder;
-    fs::create_directory(folder_ / "pids");
-    const std::string program = other_program.empty() ? child_program() : other_program;
-    if (other_program.empty()) arguments.insert(arguments.begin(), program);
-    start_ = Clock::now();
-    pid_ = fork();
-    if (pid_ != 0) return;
-    for (const std::string& setting : settings) putenv(const_cast<char*>(setting.c_str()));
-    setenv("PIDS", (folder_ / "pids").c_str(), 1);
-    ::close(STDIN_FILENO);  // a run whose stdin is closed must work: all here are such runs
-    dup2(open((folder_ / "out").c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
-    dup2(open((folder_ / "err").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    execv(program.c_str(), argv.data());
-    _exit(126);
-  }
-  ~Started() {
-    if (!is_done_) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    fs::remove_all(folder_);
-  }
-  Started(const Started&) = delete;
-  Started& operator=(const Started&) = delete;
-
-  void send(int signal) const { kill(pid_, signal); }
-
-  /// Exit code, or minus the signal; -1000 after 40 seconds.
-  int wait() {
-    int status = 0;
-    while (waitpid(pid_, &status, WNOHANG) == 0) {
-      if (Clock::now() - start_ > 40s) return -1000;
-      std::this_thread::sleep_for(5ms);
-    }
-    is_done_ = true;
-    seconds_ = std::chrono::duration<double>(Clock::now() - start_).count();
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
-  std::string out() const { return contents(folder_ / "out"); }
-  std::string err() const { return contents(folder_ / "err"); }
-  double seconds() const { return seconds_; }
-
-  /// Process ids of the ranks, once all `num_ranks` have left theirs.
-  std::vector<pid_t> pids(int num_ranks) const {
-    std::vector<pid_t> out;
-    for (int rank = 0; rank < num_ranks; ++rank) {
-      const fs::path file = folder_ / "pids" / std::to_string(rank);
-      for (int i = 0; i < 2000 && !fs::exists(file); ++i) std::this_thread::sleep_for(5ms);
-      out.push_back(std::stoi(contents(file)));
-    }
-    return out;
-  }
-
- private:
-  fs::path folder_;
-  pid_t pid_ = -1;
-  Clock::time_point start_;
-  bool is_done_ = false;
-  double seconds_ = 0;
-};
 
 /// True when none of `pids` runs any more, given a moment. A zombie nobody waits for has ended too.
 bool all_gone(const std::vector<pid_t>& pids) {
@@ -259,42 +169,6 @@ TEST(Launcher, NoRankOutlivesAKilledLauncher) {
   run.send(SIGKILL);
   EXPECT_EQ(run.wait(), -SIGKILL);
   EXPECT_TRUE(all_gone(pids));
-}
-
-/// Path of `program` in PATH; "" when it is not installed.
-std::string find_program(const std::string& program) {
-  std::istringstream folders(std::getenv("PATH"));
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (access((folder + "/" + program).c_str(), X_OK) == 0) return folder + "/" + program;
-  return "";
-}
-
-TEST(ForeignLauncher, MpirunsRanksMeetAndFailTogether) {
-  const std::string mpirun = find_program("mpirun");
-  if (mpirun.empty()) GTEST_SKIP() << "mpirun is not installed";
-  const std::vector<std::string> start = {mpirun, "--allow-run-as-root", "--oversubscribe", "-np", "2"};
-  const auto ranks = [&](std::vector<std::string> words) {
-    std::vector<std::string> all = start;
-    all.push_back(child_program());
-    all.insert(all.end(), words.begin(), words.end());
-    return all;
-  };
-  Started good(ranks({"rank", "sum"}), {}, mpirun);
-  EXPECT_EQ(good.wait(), 0) << good.err();
-  EXPECT_EQ(good.out(), "sum 3\n");
-  Started bad(ranks({"rank", "fail", "error"}), {}, mpirun);
-  EXPECT_NE(bad.wait(), 0);
-  EXPECT_THAT(bad.err(), HasSubstr("error: DataError on rank 1 of 2: rows.jsonl:7"));
-}
-
-TEST(ForeignLauncher, TorchrunsRanksMeet) {
-  const char* torchrun = std::getenv("DUOKA_TORCHRUN");
-  if (torchrun == nullptr) GTEST_SKIP() << "DUOKA_TORCHRUN does not name a torchrun";
-  Started run(
-      {torchrun, "--nproc-per-node", "2", "--standalone", "--no-python", child_program(), "rank", "sum"}, {},
-      torchrun);
-  EXPECT_EQ(run.wait(), 0) << run.err();
-  EXPECT_THAT(run.out(), HasSubstr("sum 3\n"));
 }
 
 TEST(Launcher, RefusesWhatCannotRun) {

@@ -269,7 +269,7 @@ TEST(GgufDamaged, FlippedBytesAreRefusedOrHarmless) {
 
 TEST(GgufModel, SmolLM2IsAsTheReferenceReadsIt) {
   const auto path = asset("SmolLM2-135M-Instruct.Q4_1.gguf");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here; scripts/demo fetches it";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << "; scripts/demo fetches it";
   const Json model = recorded()["model"];
   const GgufFile file = GgufFile::open(path);
   ASSERT_EQ(file.tensors().size(), model["tensors"].size());
