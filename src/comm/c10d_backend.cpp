@@ -130,7 +130,7 @@ class C10dWires final : public Wires {
         store_(std::move(store)),
         gloo_(std::move(gloo)),
         nccl_(std::move(nccl)),
-        cuda_device_(options.cuda_device) {}
+        options_(options) {}
 
   ~C10dWires() override {
     if (!has_unfinished()) return;
@@ -145,7 +145,7 @@ class C10dWires final : public Wires {
   std::string transport() const override { return nccl_ ? "gloo + nccl" : "gloo"; }
 
   bool reaches(const at::Device& device) const override {
-    return device.is_cpu() || (nccl_ && device.is_cuda() && device.index() == cuda_device_);
+    return device.is_cpu() || (nccl_ && device.is_cuda() && device.index() == options_.cuda_device);
   }
 
   std::unique_ptr<Transfer> all_reduce(at::Tensor& x, Op op) override {
@@ -176,10 +176,37 @@ class C10dWires final : public Wires {
     return track(scatter_flat(backend(in), flat_out, flat_in));
   }
 
+  std::unique_ptr<Transfer> all_to_all(at::Tensor& out, const at::Tensor& in) override {
+    std::vector<at::Tensor> to = out.view({size(), -1}).unbind(0);
+    std::vector<at::Tensor> from = in.view({size(), -1}).unbind(0);
+    c10d::AllToAllOptions options;
+    options.timeout = timeout();
+    return track(backend(in).alltoall(to, from, options));
+  }
+
+  std::unique_ptr<Transfer> send(const at::Tensor& x, int to, int tag) override {
+    std::vector<at::Tensor> tensors = {x};
+    return track(backend(x).send(tensors, to, tag));
+  }
+
+  std::unique_ptr<Transfer> receive(at::Tensor& x, int from, int tag) override {
+    std::vector<at::Tensor> tensors = {x};
+    return track(backend(x).recv(tensors, from, tag));
+  }
+
   std::unique_ptr<Transfer> barrier() override {
     c10d::BarrierOptions options;
     options.timeout = timeout();
     return track(gloo_->barrier(options));
+  }
+
+  std::shared_ptr<Wires> split(const std::string& label, int rank, int size) override {
+    const auto& store = dynamic_cast<const C10dStore&>(*store_).get();
+    WiresOptions options = options_;
+    options.rank = rank;
+    options.size = size;
+    return make_wires(std::make_shared<C10dStore>(c10::make_intrusive<c10d::PrefixStore>(label, store)),
+                      options);
   }
 
  private:
@@ -198,7 +225,7 @@ class C10dWires final : public Wires {
   std::shared_ptr<KeyStore> store_;
   BackendPtr gloo_;
   BackendPtr nccl_;
-  int cuda_device_;
+  WiresOptions options_;
   std::vector<c10::intrusive_ptr<c10d::Work>> under_way_;
 };
 

@@ -52,6 +52,11 @@ void check_root(int root, Operation operation, const Group& group) {
     refuse(operation, group, text("there is no rank ", root, " of ", group.size()));
 }
 
+void check_peer(int peer, Operation operation, const Group& group) {
+  check_root(peer, operation, group);
+  if (peer == group.rank()) refuse(operation, group, text("rank ", peer, " is this rank itself"));
+}
+
 /// Counts, starts, and gives an error at the start the same words as one at the end.
 template <class Start>
 Pending start(Operation operation, int64_t bytes, const Group& group, Start&& start_transfer) {
@@ -102,6 +107,33 @@ Pending start_reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const G
                [&](Wires& wires) { return wires.reduce_scatter(out, in); });
 }
 
+Pending start_all_to_all_into(at::Tensor& out, const at::Tensor& in, const Group& group) {
+  check_tensor(in, Operation::all_to_all, group);
+  check_tensor(out, Operation::all_to_all, group);
+  if (out.numel() != in.numel() || in.numel() % group.size() != 0 || out.scalar_type() != in.scalar_type())
+    refuse(Operation::all_to_all, group,
+           text("out ", out.toString(), out.sizes(), " and in ", in.toString(), in.sizes(),
+                " do not fit: wanted the same dtype and size, a multiple of ", group.size()));
+  if (group.size() == 1) out.view(-1).copy_(in.view(-1));
+  if (group.size() == 1 || in.numel() == 0) return {};
+  return start(Operation::all_to_all, num_bytes(in), group,
+               [&](Wires& wires) { return wires.all_to_all(out, in); });
+}
+
+Pending start_send(const at::Tensor& x, int to, int tag, const Group& group) {
+  check_tensor(x, Operation::send, group);
+  check_peer(to, Operation::send, group);
+  if (x.numel() == 0) return {};
+  return start(Operation::send, num_bytes(x), group, [&](Wires& wires) { return wires.send(x, to, tag); });
+}
+
+Pending start_receive(at::Tensor& x, int from, int tag, const Group& group) {
+  check_tensor(x, Operation::receive, group);
+  check_peer(from, Operation::receive, group);
+  if (x.numel() == 0) return {};
+  return start(Operation::receive, 0, group, [&](Wires& wires) { return wires.receive(x, from, tag); });
+}
+
 void all_reduce(at::Tensor& x, Op op, const Group& group) { start_all_reduce(x, op, group).wait(); }
 
 void broadcast(at::Tensor& x, int root, const Group& group) { start_broadcast(x, root, group).wait(); }
@@ -112,6 +144,10 @@ void all_gather_into(at::Tensor& out, const at::Tensor& in, const Group& group) 
 
 void reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const Group& group) {
   start_reduce_scatter_into(out, in, group).wait();
+}
+
+void all_to_all_into(at::Tensor& out, const at::Tensor& in, const Group& group) {
+  start_all_to_all_into(out, in, group).wait();
 }
 
 void barrier(const Group& group) {

@@ -24,6 +24,7 @@ int Group::rank() const { return state_->wires ? state_->wires->rank() : 0; }
 int Group::size() const { return state_->wires ? state_->wires->size() : 1; }
 const std::string& Group::axis() const { return state_->axis; }
 Traffic& Group::traffic() const { return state_->traffic; }
+Group Group::renamed(std::string axis) const { return {std::move(axis), state_->wires}; }
 Wires* Group::wires() const { return state_->wires.get(); }
 
 std::chrono::milliseconds Group::timeout() const {

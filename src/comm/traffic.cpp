@@ -13,6 +13,12 @@ const char* operation_name(Operation operation) {
       return "all_gather";
     case Operation::reduce_scatter:
       return "reduce_scatter";
+    case Operation::all_to_all:
+      return "all_to_all";
+    case Operation::send:
+      return "send";
+    case Operation::receive:
+      return "receive";
     case Operation::barrier:
       return "barrier";
     case Operation::text:

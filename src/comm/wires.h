@@ -40,12 +40,23 @@ class Wires {
   virtual std::unique_ptr<Transfer> broadcast(at::Tensor& x, int root) = 0;
   virtual std::unique_ptr<Transfer> all_gather(at::Tensor& out, const at::Tensor& in) = 0;
   virtual std::unique_ptr<Transfer> reduce_scatter(at::Tensor& out, const at::Tensor& in) = 0;
+  /// Row r of `in` goes to rank r, row r of `out` comes from it.
+  virtual std::unique_ptr<Transfer> all_to_all(at::Tensor& out, const at::Tensor& in) = 0;
+  virtual std::unique_ptr<Transfer> send(const at::Tensor& x, int to, int tag) = 0;
+  virtual std::unique_ptr<Transfer> receive(at::Tensor& x, int from, int tag) = 0;
   virtual std::unique_ptr<Transfer> barrier() = 0;
+
+  /// Wires among some of these ranks, of which this is number `rank` of `size`. Collective among them;
+  /// `label` is the same on each and unlike that of any other wires.
+  virtual std::shared_ptr<Wires> split(const std::string& label, int rank, int size) = 0;
+  /// Number of this split, counted from 0; each rank splits equally often.
+  int next_split() { return num_splits_++; }
 
  private:
   int rank_;
   int size_;
   std::chrono::milliseconds timeout_;
+  int num_splits_ = 0;
 };
 
 }  // namespace duoka::comm

@@ -67,6 +67,18 @@ void all_gather_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 Pending start_reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 void reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 
+/// `in`, flattened: [n, m]; row r goes to rank r. out [n, m]: row r is what rank r had for this one.
+Pending start_all_to_all_into(at::Tensor& out, const at::Tensor& in, const Group& group);
+void all_to_all_into(at::Tensor& out, const at::Tensor& in, const Group& group);
+
+/// Sends `x` to rank `to` of the group, which receives it with the same shape, dtype and tag. Not collective.
+/// Returns at once; `x` may not be changed before Pending::wait(), which waits until the peer has it (Gloo)
+/// or the current stream may go on (NCCL). Over Gloo messages to one peer may be received in any order of
+/// tags; NCCL knows no tags: send and receive in the same order on both sides. Throws StateError for a peer
+/// that is not another rank of the group.
+Pending start_send(const at::Tensor& x, int to, int tag, const Group& group);
+Pending start_receive(at::Tensor& x, int from, int tag, const Group& group);
+
 /// Returns when every rank has come here.
 void barrier(const Group& group);
 

@@ -38,10 +38,18 @@ class Group final {
   std::string transport() const;
   /// Null when solo.
   Wires* wires() const;
+  /// The same wires under another name, with counts of their own.
+  Group renamed(std::string axis) const;
 
  private:
   struct State;
   std::shared_ptr<State> state_;
 };
+
+/// The ranks of `group` that give the same `color` form a new group, in their old order, over wires of its
+/// own; `axis` names it. Solo where there is one of a color; a copy of `group` (with its own counts) shares
+/// the wires where there is one color. Collective over `group`; makes a connection to each peer. Throws
+/// CommError.
+Group split(const Group& group, int color, const std::string& axis);
 
 }  // namespace duoka::comm
