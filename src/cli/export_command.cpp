@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <iostream>
+#include <string_view>
 
 #include "cli/model_files.h"
 #include "duoka/cli/command.h"
@@ -36,7 +39,19 @@ OptionTable<A> make_table(bool needs_adapter) {
   return t;
 }
 
-/// A folder may be replaced when it is empty or a model's; anything else is not ours to remove.
+/// A file that a folder of a model has, whoever wrote it.
+bool is_of_a_model(const fs::directory_entry& entry) {
+  static constexpr std::array<std::string_view, 6> others{"README.md",  "LICENSE",    ".gitattributes",
+                                                          ".gitignore", "merges.txt", "tokenizer.model"};
+  const std::string name = entry.path().filename().string();
+  const std::string extension = entry.path().extension().string();
+  return entry.is_regular_file() &&
+         (extension == ".json" || extension == ".safetensors" || extension == ".jinja" ||
+          std::find(others.begin(), others.end(), name) != others.end()) &&
+         !name.starts_with("adapter_");
+}
+
+/// A folder may be replaced when it is empty or a model's and nothing else; the rest is not ours to remove.
 void check_replaceable(const A& arguments) {
   const fs::path folder = arguments.export_dir;
   if (fs::equivalent(folder, arguments.model_name_or_path))
@@ -45,6 +60,11 @@ void check_replaceable(const A& arguments) {
   if (!fs::is_directory(folder) || (!fs::is_empty(folder) && !fs::exists(folder / "config.json")))
     throw ConfigError(text("export_dir: ", arguments.export_dir,
                            " holds no model (no config.json) and is not replaced; choose another folder"));
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (!is_of_a_model(entry))
+      throw ConfigError(text("export_dir: ", arguments.export_dir, " holds more than a model (",
+                             entry.path().filename().string(),
+                             ") and is not replaced; choose another folder"));
 }
 
 A read_arguments(const CommandLine& line, bool needs_adapter) {

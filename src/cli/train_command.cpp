@@ -5,6 +5,7 @@
 
 #include "cli/data_files.h"
 #include "cli/model_files.h"
+#include "cli/output_folder.h"
 #include "cli/ranks.h"
 #include "cli/training_setup.h"
 #include "duoka/cli/command.h"
@@ -23,7 +24,7 @@ namespace {
 void check_early(const TrainArguments& arguments) {
   check_model_path(arguments.model_name_or_path, "model_name_or_path");
   find_data(arguments);
-  check_earlier_run(arguments);
+  check_output_folder(arguments);
   checkpoint_to_resume(arguments);
   plan_tuning(arguments, model::read_config(arguments.model_name_or_path));
 }

@@ -73,10 +73,6 @@ constexpr const char* remembered[] = {"model_name_or_path",
                                       "warmup_steps",
                                       "bf16"};
 
-bool is_earlier_checkpoint(const fs::directory_entry& entry) {
-  return entry.is_directory() && entry.path().filename().string().starts_with("checkpoint-");
-}
-
 }  // namespace
 
 TuningPlan plan_tuning(const TrainArguments& arguments, const model::ModelConfig& config) {
@@ -180,25 +176,6 @@ std::optional<fs::path> checkpoint_to_resume(const TrainArguments& arguments) {
     throw ConfigError(
         text("resume_from_checkpoint: true, but ", arguments.output_dir, " holds no complete checkpoint"));
   return last;
-}
-
-void check_earlier_run(const TrainArguments& arguments) {
-  if (arguments.overwrite_output_dir || !arguments.resume_from_checkpoint.empty()) return;
-  if (!fs::is_directory(arguments.output_dir)) return;
-  for (const auto& entry : fs::directory_iterator(arguments.output_dir))
-    if (is_earlier_checkpoint(entry) || entry.path().filename() == "trainer_log.jsonl")
-      throw ConfigError(text(
-          "output_dir: ", arguments.output_dir, " holds an earlier run (", entry.path().filename().string(),
-          "); set resume_from_checkpoint: true to go on with it, overwrite_output_dir: true to "
-          "start anew, or another output_dir"));
-}
-
-void remove_earlier_run(const fs::path& output_dir) {
-  if (!fs::is_directory(output_dir)) return;
-  std::vector<fs::path> old;
-  for (const auto& entry : fs::directory_iterator(output_dir))
-    if (is_earlier_checkpoint(entry) || entry.path().filename() == "runs") old.push_back(entry.path());
-  for (const fs::path& path : old) fs::remove_all(path);
 }
 
 }  // namespace duoka::cli

@@ -42,9 +42,4 @@ train::TrainerOptions trainer_options(const TrainArguments& arguments, int64_t t
 /// The checkpoint that resume_from_checkpoint means, if any. Throws ConfigError when there is none.
 std::optional<std::filesystem::path> checkpoint_to_resume(const TrainArguments& arguments);
 
-/// Refuses an output_dir that holds an earlier run, unless that is to be resumed or overwritten.
-void check_earlier_run(const TrainArguments& arguments);
-/// Removes the checkpoints and logs of an earlier run that overwrite_output_dir gives up.
-void remove_earlier_run(const std::filesystem::path& output_dir);
-
 }  // namespace duoka::cli

@@ -61,6 +61,11 @@ void write_manifest(const fs::path& folder) {
   write_file_atomically(folder / manifest_name, object.dump(1) + "\n");
 }
 
+bool has_manifest(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / manifest_name, error);
+}
+
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / manifest_name;
   const std::string origin = path.string();

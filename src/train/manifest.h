@@ -20,6 +20,9 @@ using Manifest = std::map<std::string, FileSum>;
 /// Reads every file below `folder` and writes folder/manifest.json, which makes a checkpoint complete.
 void write_manifest(const std::filesystem::path& folder);
 
+/// Whether write_manifest has been there.
+bool has_manifest(const std::filesystem::path& folder);
+
 /// Throws FormatError when it is missing, malformed or names a path outside of the folder.
 Manifest read_manifest(const std::filesystem::path& folder);
 

@@ -7,6 +7,7 @@
 
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
+#include "duoka/train/checkpoint.h"
 #include "train/manifest.h"
 
 namespace duoka::train {
@@ -59,6 +60,15 @@ std::vector<std::pair<int64_t, fs::path>> list_checkpoints(const fs::path& outpu
     const auto step = step_of(item.path());
     if (step && item.is_directory(error) && is_complete(item.path())) found.emplace_back(*step, item.path());
   }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<fs::path> earlier_checkpoints(const fs::path& output_dir) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(output_dir, error))
+    if (step_of(item.path()) && has_manifest(item.path())) found.push_back(item.path());
   std::sort(found.begin(), found.end());
   return found;
 }

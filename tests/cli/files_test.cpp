@@ -184,16 +184,6 @@ TEST_F(FilesTest, FolderOfAnEarlierRunIsNotWrittenOver) {
   EXPECT_EQ(read_text_file(shop_ / "out/adapter_model.safetensors"), adapter);
 }
 
-TEST_F(FilesTest, OverwriteOutputDirRemovesTheEarlierRunAndKeepsOtherFiles) {
-  ASSERT_EQ(train({"max_steps=3", "save_steps=1"}).exit_code, 0);
-  write_file(shop_ / "out/notes.txt", "mine");
-  const Outcome again = train({"max_steps=1", "overwrite_output_dir=true"});
-  ASSERT_EQ(again.exit_code, 0) << again.all();
-  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-1"));
-  EXPECT_THAT(lines_of(read_text_file(shop_ / "out/trainer_log.jsonl")), SizeIs(1));
-  EXPECT_TRUE(fs::exists(shop_ / "out/notes.txt"));
-}
-
 TEST_F(FilesTest, ResumeWithoutACheckpointIsRefused) {
   const Outcome nothing = train({"max_steps=1", "resume_from_checkpoint=true"});
   EXPECT_EQ(nothing.exit_code, 2) << nothing.all();

@@ -70,6 +70,10 @@ RunState load_checkpoint(const std::filesystem::path& folder, std::span<Slot> sl
 /// file missing or of another size). Empty when there is none.
 std::optional<std::filesystem::path> find_last_checkpoint(const std::filesystem::path& output_dir);
 
+/// Every checkpoint in `output_dir` that save_checkpoint made, damaged ones too: the folders
+/// checkpoint-<step> with a manifest. Empty when there is no such folder.
+std::vector<std::filesystem::path> earlier_checkpoints(const std::filesystem::path& output_dir);
+
 /// Settings that differ between the checkpoint and now: "learning_rate: 0.01 in the checkpoint, 0.02 now".
 /// The settings of now win; the caller tells the user.
 std::vector<std::string> differences(const std::map<std::string, std::string>& saved,

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/output_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unistd.h>
+
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+#include "duoka/train/checkpoint.h"
+
+namespace duoka::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What a run writes into output_dir beside checkpoints, event files and shards of weights.
+constexpr std::array<std::string_view, 14> run_files{"trainer_log.jsonl",
+                                                     "trainer_state.json",
+                                                     "train_results.json",
+                                                     "eval_results.json",
+                                                     "all_results.json",
+                                                     "training_loss.svg",
+                                                     "row_ids.jsonl",
+                                                     "adapter_config.json",
+                                                     "config.json",
+                                                     "tokenizer.json",
+                                                     "adapter_model.safetensors",
+                                                     "generation_config.json",
+                                                     "tokenizer_config.json",
+                                                     "model.safetensors.index.json"};
+
+bool is_weights(const std::string& name) {
+  return name == "adapter_model.safetensors" || name == "model.safetensors.index.json" ||
+         (name.starts_with("model") && name.ends_with(".safetensors"));
+}
+
+bool is_of_a_run(const fs::path& path) {
+  std::error_code error;
+  const std::string name = path.filename().string();
+  return name == "trainer_log.jsonl" || (name.starts_with("checkpoint-") && fs::is_directory(path, error));
+}
+
+/// The entries of `folder`; none when it is no folder.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder, error)) found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// The system's own check comes with the first file; this one comes before minutes of loading.
+void check_can_be_made(const fs::path& output_dir) {
+  std::error_code error;
+  fs::path there = fs::absolute(output_dir).lexically_normal();
+  fs::file_status status = fs::status(there, error);
+  while (status.type() == fs::file_type::not_found && there != there.parent_path()) {
+    there = there.parent_path();
+    status = fs::status(there, error);
+  }
+  std::string reason;
+  if (status.type() == fs::file_type::none)
+    reason = error.message();
+  else if (status.type() != fs::file_type::directory)
+    reason = there.string() + " is a file";
+  else if (::access(there.c_str(), W_OK | X_OK) != 0)
+    reason = text(there.string(), " is not writable (", std::generic_category().message(errno), ")");
+  if (!reason.empty())
+    throw SystemError(
+        text("cannot make output_dir ", output_dir.string(), ": ", reason, "; choose another output_dir"));
+}
+
+/// `path` is `folder` or lies in a checkpoint of it.
+bool would_be_destroyed(const std::string& path, const fs::path& folder) {
+  std::error_code error;
+  if (path.empty()) return false;
+  if (fs::equivalent(path, folder, error)) return true;
+  const auto checkpoints = train::earlier_checkpoints(folder);
+  return std::any_of(checkpoints.begin(), checkpoints.end(),
+                     [&](const fs::path& one) { return fs::equivalent(path, one, error); });
+}
+
+void check_inputs_survive(const TrainArguments& arguments) {
+  for (const auto& [key, path] : {std::pair{"model_name_or_path", arguments.model_name_or_path},
+                                  std::pair{"adapter_name_or_path", arguments.adapter_name_or_path}})
+    if (would_be_destroyed(path, arguments.output_dir))
+      throw ConfigError(text("output_dir: ", arguments.output_dir, " holds ", key, " (", path,
+                             "), which this run would overwrite; choose another output_dir"));
+}
+
+}  // namespace
+
+void check_output_folder(const TrainArguments& arguments) {
+  const std::string& folder = arguments.output_dir;
+  if (folder.starts_with("~"))
+    throw ConfigError(text("output_dir: found '", folder, "'; '~' is not expanded here, write the path out"));
+  check_can_be_made(folder);
+  check_inputs_survive(arguments);
+  const auto found = entries(folder);
+  const auto of_a_run = std::find_if(found.begin(), found.end(), is_of_a_run);
+  if (of_a_run == found.end()) {
+    for (const fs::path& path : found)
+      if (is_weights(path.filename().string()))
+        throw ConfigError(text("output_dir: ", folder, " holds weights (", path.filename().string(),
+                               ") that no run left there; choose another output_dir"));
+  } else if (!arguments.overwrite_output_dir && arguments.resume_from_checkpoint.empty()) {
+    throw ConfigError(text(
+        "output_dir: ", folder, " holds an earlier run (", of_a_run->filename().string(),
+        "); set resume_from_checkpoint: true to go on with it, overwrite_output_dir: true to start anew, or "
+        "another output_dir"));
+  }
+}
+
+void remove_earlier_run(const fs::path& output_dir) {
+  std::vector<fs::path> old = train::earlier_checkpoints(output_dir);
+  for (const fs::path& path : entries(output_dir)) {
+    const std::string name = path.filename().string();
+    if (is_weights(name) || std::find(run_files.begin(), run_files.end(), name) != run_files.end())
+      old.push_back(path);
+  }
+  for (const fs::path& path : entries(output_dir / "runs"))
+    if (path.extension() == ".duoka") old.push_back(path);
+  for (const fs::path& path : old) {
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error)
+      throw SystemError(text("overwrite_output_dir: cannot remove ", path.string(), ": ", error.message()));
+  }
+}
+
+}  // namespace duoka::cli

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "duoka/cli/train_arguments.h"
+
+namespace duoka::cli {
+
+/// Refuses, before anything is loaded or written, an output_dir that cannot be made, or that holds what this
+/// run would destroy: the model or adapter it starts from, weights that no run left there, or an earlier run
+/// that is neither to be resumed nor overwritten. Throws ConfigError, or SystemError for what the system
+/// says.
+void check_output_folder(const TrainArguments& arguments);
+
+/// Removes what an earlier run left in `output_dir`: its checkpoints, logs and results. Files of other names
+/// stay.
+void remove_earlier_run(const std::filesystem::path& output_dir);
+
+}  // namespace duoka::cli
