@@ -107,8 +107,9 @@ void prepare_output(const TrainArguments& arguments, parallel::Engine& engine, c
 
 void say_end(const TrainArguments& arguments, const train::TrainSummary& summary, const Log& log) {
   log.status("");  // the bar has said all it can
-  log.info(text("trained ", summary.steps, " updates in ", duration_text(summary.seconds), ", ",
-                static_cast<int64_t>(summary.tokens_per_second), " tokens/s, mean loss ",
+  const std::string earlier = summary.new_steps < summary.steps ? text(", up to ", summary.steps, ",") : "";
+  log.info(text("trained ", summary.new_steps, " updates", earlier, " in ", duration_text(summary.seconds),
+                ", ", static_cast<int64_t>(summary.tokens_per_second), " tokens/s, mean loss ",
                 summary.train_loss));
   if (summary.eval_loss) log.info(text("evaluation loss ", *summary.eval_loss));
   const bool is_adapter = arguments.finetuning_type == "lora";

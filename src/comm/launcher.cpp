@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <tuple>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -182,10 +183,12 @@ class Job final {
     if (stopping_since_ && now - *stopping_since_ >= options_.kill_after) send_all(SIGKILL);
   }
 
-  /// A failure about a peer counts only where there is no other; then the earliest.
+  /// A stop that was asked for, then a failure about a peer, count only where there is no other; then the
+  /// earliest.
   const Child& culprit() const {
-    const auto order = [](const Child* child) {
-      return std::pair(child->report() && child->report()->is_echo, child->failure_nanoseconds());
+    const auto order = [this](const Child* child) {
+      return std::tuple(has_stopped_as_told(*child), child->report() && child->report()->is_echo,
+                        child->failure_nanoseconds());
     };
     return **std::ranges::min_element(failed_, {}, order);
   }
@@ -194,8 +197,14 @@ class Job final {
     if (failed_.empty()) return 0;
     const Child& first = culprit();
     Log().status("");
-    Log().info(block_of(first));
+    if (!has_stopped_as_told(first)) Log().info(block_of(first));
     return first.exit_code();
+  }
+
+  /// It ended by itself after the signal sent on to it, and has said so.
+  bool has_stopped_as_told(const Child& child) const {
+    return forwarded_ != 0 && child.fatal_signal() == 0 && !child.report() &&
+           child.exit_code() == 128 + forwarded_;
   }
 
   std::string block_of(const Child& child) const {

@@ -38,6 +38,8 @@ class RunLog {
   /// Since this object was made.
   double seconds() const;
   int64_t num_tokens() const { return num_tokens_; }
+  /// Updates this process made.
+  int64_t num_steps() const { return num_steps_; }
   /// Mean of the losses of all updates this process made.
   double mean_loss() const { return num_steps_ > 0 ? loss_sum_ / static_cast<double>(num_steps_) : 0; }
 

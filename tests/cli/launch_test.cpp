@@ -195,14 +195,15 @@ TEST_F(LaunchTest, InterruptedRunSavesAndGoesOn) {
     const Outcome outcome = running.wait();
     EXPECT_EQ(outcome.exit_code, 128 + SIGINT) << outcome.all();
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("stopped by signal 2 after update "),
-                                   HasSubstr("resume_from_checkpoint=true")));
+                                   HasSubstr("resume_from_checkpoint=true"), Not(HasSubstr("error"))));
     const auto done = std::stoll(field(lines_with(outcome.err, "step=").back(), "step"));
     const std::string next = std::to_string(done + 1);
     const Outcome resumed =
         run_duoka(train("out", {"resume_from_checkpoint=true", "lr_scheduler_type=constant",
                                 "max_steps=" + next, "--cards", cards}));
     EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
-    EXPECT_THAT(resumed.err, HasSubstr("resumed from"));
+    EXPECT_THAT(resumed.err,
+                AllOf(HasSubstr("resumed from"), HasSubstr("trained 1 updates, up to " + next + ", in ")));
     EXPECT_EQ(field(lines_with(resumed.err, "step=").at(0), "step"), next);
   }
 }
