@@ -82,7 +82,7 @@ void write_rows(std::ostream& out, const RowSet& rows, const Tokenizer& tokenize
   }
 }
 
-/// Twelve bars at most, of equal width in tokens.
+/// Twelve bars at most, of equal width in tokens; empty ones before the first are left out.
 void write_histogram(std::ostream& out, std::span<const RowLength> lengths) {
   int64_t longest = 0;
   for (const RowLength& length : lengths) longest = std::max<int64_t>(longest, length.num_tokens);
@@ -91,7 +91,9 @@ void write_histogram(std::ostream& out, std::span<const RowLength> lengths) {
   for (const RowLength& length : lengths) ++counts[static_cast<size_t>((length.num_tokens - 1) / width)];
   const int64_t most = *std::max_element(counts.begin(), counts.end());
   out << "\nlengths in tokens, after the cut\n";
-  for (size_t i = 0; i < counts.size() && static_cast<int64_t>(i) * width < longest; ++i) {
+  auto i = static_cast<size_t>(std::ranges::find_if(counts, [](int64_t count) { return count > 0; }) -
+                               counts.begin());
+  for (; i < counts.size() && static_cast<int64_t>(i) * width < longest; ++i) {
     const auto from = static_cast<int64_t>(i) * width + 1;
     out << std::setw(8) << from << " - " << std::setw(7) << from + width - 1 << std::setw(11)
         << count_text(counts[i]) << "  "
@@ -113,7 +115,7 @@ void write_totals(std::ostream& out, const RowSet& rows, const InspectOptions& o
       << " trained; " << counts.num_cut << " cut at " << options.cutoff_len << ", the longest had "
       << count_text(counts.longest) << "\n";
   const EpochPlan plan = plan_epoch(rows.lengths(), options.pack, 0);
-  out << count_text(plan.num_streams()) << " micro-streams in " << count_text(plan.num_updates())
+  out << count_text(plan.num_streams()) << " micro-batches in " << count_text(plan.num_updates())
       << " updates an epoch";
   if (options.pack.is_packing)
     out << "; packing fills " << std::fixed << std::setprecision(1)

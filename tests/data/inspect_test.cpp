@@ -28,6 +28,7 @@ class Inspect : public testing::Test {
 TEST_F(Inspect, TrainedTokensStandInBrackets) {
   const std::string out = report("rows7.jsonl", 2048);
   EXPECT_THAT(out, HasSubstr("row 0: 18 tokens, 3 trained\n"));
+  EXPECT_THAT(out, HasSubstr("lengths in tokens, after the cut\n      17 -      20"));
   EXPECT_THAT(out,
               HasSubstr("<|im_start|>user⏎the cat<|im_end|><|im_start|>assistant⏎[s][at][<|im_end|>]\n"));
   EXPECT_EQ(out.find('\x1b'), std::string::npos);
