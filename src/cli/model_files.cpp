@@ -49,7 +49,12 @@ std::vector<int64_t> stop_ids(const std::optional<data::ChatTemplate>& chat_temp
 }
 
 void check_model_path(const std::string& path, const char* key) {
-  if (std::filesystem::is_directory(path) || model::is_gguf(path)) return;
+  if (std::filesystem::is_directory(path)) {
+    if (std::filesystem::exists(std::filesystem::path(path) / "config.json")) return;
+    throw ConfigError(
+        text(key, ": the folder '", path, "' has no config.json; wanted a Hugging Face folder"));
+  }
+  if (model::is_gguf(path)) return;
   if (!std::filesystem::exists(path))
     throw ConfigError(
         text(key, ": there is nothing at '", path, "'; wanted a Hugging Face folder or a .gguf file"));

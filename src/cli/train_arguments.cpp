@@ -74,7 +74,7 @@ void add_data(Table& t, bool is_training) {
   t.add("strict", &A::strict, "Stop at the first row that cannot be used instead of counting it as refused.");
   t.add("overwrite_cache", &A::overwrite_cache, "Tokenise again even when the cache fits.");
   t.add("cache_dir", &A::cache_dir,
-        "Where tokenised data is cached; empty: beside the data in .duoka-cache.");
+        "Where tokenised data is cached; empty: $DUOKA_CACHE, else ~/.cache/duoka.");
   t.add("preprocessing_num_workers", &A::preprocessing_num_workers, "Threads that tokenise; null: all cores.")
       .at_least(1);
 }

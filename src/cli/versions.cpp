@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/versions.h"
 
+#include <filesystem>
 #include <initializer_list>
 
 #include <ATen/Version.h>
@@ -19,7 +20,7 @@ std::string first_answer(std::initializer_list<const char*> files, Ask&& ask) {
   for (const char* file : files) {
     const SharedLibrary library(file);
     if (const std::string answer = ask(library); !answer.empty())
-      return text(answer, " (", library.path(), ")");
+      return text(answer, " (", std::filesystem::path(library.path()).lexically_normal().string(), ")");
   }
   return "";
 }

@@ -123,6 +123,9 @@ TEST(Generate, WhatIsMissingIsNamed) {
   const Outcome no_model = generate({"prompt=a"}, "model_name_or_path=/no/such/model");
   EXPECT_EQ(no_model.exit_code, 2);
   EXPECT_THAT(no_model.err, HasSubstr("there is nothing at '/no/such/model'"));
+  const Outcome no_folder_of_a_model = generate({"prompt=a"}, "model_name_or_path=/proc/self/fd");
+  EXPECT_EQ(no_folder_of_a_model.exit_code, 2);
+  EXPECT_THAT(no_folder_of_a_model.err, HasSubstr("'/proc/self/fd' has no config.json"));
   const Outcome bad_option = generate({"prompt=a", "temprature=0.5"});
   EXPECT_EQ(bad_option.exit_code, 2);
   EXPECT_THAT(bad_option.err, HasSubstr("nearest is 'temperature'"));
