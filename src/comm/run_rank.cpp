@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -23,14 +24,22 @@ struct Described {
   int exit_code = 1;
 };
 
+constexpr size_t max_message_bytes = 4000;
+
+/// A message holds what users and files gave: one line of it, that drives no terminal, is shown. Torch's own
+/// are of several lines.
 Described describe(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error))
-    return {ours->kind(), ours->what(), ours->exit_code()};
+    return {ours->kind(), printable(ours->what(), max_message_bytes), ours->exit_code()};
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    const SystemError refusal(text("cannot use ", file->path1().string(), ": ", file->code().message()));
+    return describe(refusal);
+  }
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
     return {"torch", torch->what_without_backtrace()};
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return {"out of memory", "the system gave no more memory"};
-  return {"unexpected", error.what()};
+  return {"unexpected", printable(error.what(), max_message_bytes)};
 }
 
 bool write_all(int fd, const std::string& bytes) {

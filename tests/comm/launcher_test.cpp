@@ -182,6 +182,13 @@ TEST(ErrorBlock, NamesKindAndRankAndGivesTheExitCode) {
   EXPECT_EQ(exit_code, 2);
   EXPECT_EQ(error_block(std::runtime_error("odd"), 1, 2, exit_code), "error: unexpected on rank 1 of 2: odd");
   EXPECT_EQ(exit_code, 1);
+  EXPECT_EQ(error_block(ConfigError("found 'a\x1b[31m\n'"), 0, 1, exit_code),
+            "error: ConfigError: found 'a\\x1B[31m\\x0A'");
+  const std::filesystem::filesystem_error no_room("status", "/a/b",
+                                                  std::make_error_code(std::errc::no_space_on_device));
+  EXPECT_EQ(error_block(no_room, 0, 1, exit_code),
+            "error: SystemError: cannot use /a/b: No space left on device");
+  EXPECT_EQ(exit_code, 7);
   error_block(std::bad_alloc(), 0, 1, exit_code);
   EXPECT_EQ(exit_code, 1);
 }
