@@ -212,36 +212,6 @@ TrainArguments read_train_arguments(const OptionWords& words) {
   return arguments;
 }
 
-void check_train_arguments(const A& a) {
-  if (a.eval_strategy == "steps" || a.eval_strategy == "epoch") {
-    if (a.eval_dataset.empty() && a.val_size == 0)
-      throw ConfigError(text("eval_strategy: ", a.eval_strategy,
-                             " but nothing to evaluate on; set val_size or eval_dataset"));
-  }
-  if (!a.eval_dataset.empty() && a.val_size > 0)
-    throw ConfigError("both eval_dataset and val_size are given; leave one out");
-  const bool evaluates = a.eval_strategy != "no" && (!a.eval_dataset.empty() || a.val_size > 0);
-  if (!evaluates && (a.load_best_model_at_end || a.early_stopping_patience > 0 ||
-                     a.lr_scheduler_type == "reduce_lr_on_plateau"))
-    throw ConfigError(
-        "load_best_model_at_end, early_stopping_patience and reduce_lr_on_plateau need evaluations; "
-        "set val_size or eval_dataset and an eval_strategy other than no");
-  if (a.load_best_model_at_end && a.save_strategy == "no")
-    throw ConfigError("load_best_model_at_end needs checkpoints; set save_strategy to steps or epoch");
-  if (a.finetuning_type == "freeze" && a.freeze_trainable_layers == 0)
-    throw ConfigError(
-        "finetuning_type: freeze trains nothing with freeze_trainable_layers: 0; give a number of layers");
-  if (a.finetuning_type != "lora" && !a.adapter_name_or_path.empty())
-    throw ConfigError(text("adapter_name_or_path goes with finetuning_type: lora; found ", a.finetuning_type,
-                           ". `duoka merge` puts an adapter into its base"));
-  if (a.max_steps == 0)
-    throw ConfigError("max_steps: found 0; wanted a number of updates, or -1 to go by num_train_epochs");
-  for (const std::string& where : a.report_to)
-    if (where != "tensorboard" && where != "none")
-      throw ConfigError(text("report_to: found '", where, "'; wanted tensorboard or none"));
-  parse_size(a.max_shard_size);
-}
-
 int64_t parse_size(std::string_view found) {
   static constexpr std::pair<std::string_view, int64_t> units[] = {{"KIB", int64_t{1} << 10},
                                                                    {"MIB", int64_t{1} << 20},
@@ -258,8 +228,9 @@ int64_t parse_size(std::string_view found) {
   std::transform(unit.begin(), unit.end(), unit.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   for (const auto& [name, bytes] : units)
-    if (error == std::errc() && unit == name && value * static_cast<double>(bytes) >= 1)
-      return static_cast<int64_t>(value * static_cast<double>(bytes));
+    if (const double size = value * static_cast<double>(bytes);
+        error == std::errc() && unit == name && size >= 1 && size < 1e18)
+      return static_cast<int64_t>(size);
   throw ConfigError(text("max_shard_size: found '", found, "'; wanted a size such as 5GB or 200MB"));
 }
 
