@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iomanip>
 #include <set>
 #include <sstream>
@@ -30,8 +31,11 @@ void check_early(const TrainArguments& arguments) {
 }
 
 void warn_ignored(const TrainArguments& arguments, const Log& log) {
-  if (log.rank() == 0 && !arguments.ignored_keys.empty())
+  if (log.rank() != 0) return;
+  if (!arguments.ignored_keys.empty())
     log.warning("these keys change nothing here: " + join(arguments.ignored_keys));
+  if (const auto idle = options_without_effect(arguments); !idle.empty())
+    log.warning("these keys change nothing in this run: " + join(idle));
 }
 
 /// The options that differ from the defaults, a line each.
@@ -93,6 +97,20 @@ void warn_intervals(const train::TrainerOptions& options, const Log& log) {
                      " updates of this run; one checkpoint is written, at the end"));
 }
 
+/// What trains well but not as it was meant.
+void warn_limits(const TrainArguments& arguments, const model::ModelConfig& config, const data::RowSet& rows,
+                 int64_t total_steps, const Log& log) {
+  if (log.rank() != 0) return;
+  if (arguments.lr_scheduler_type != "constant" && arguments.warmup_steps >= total_steps)
+    log.warning(text("warmup_steps: ", arguments.warmup_steps, " leaves none of the ", total_steps,
+                     " updates of this run; the rate never reaches learning_rate"));
+  int64_t longest = 0;
+  for (const data::RowLength& row : rows.lengths()) longest = std::max<int64_t>(longest, row.num_tokens);
+  if (longest > config.max_positions)
+    log.warning(text("rows have up to ", longest, " tokens, but the model was made for ",
+                     config.max_positions, " (max_position_embeddings); set cutoff_len"));
+}
+
 /// The folder for results, empty of an earlier run where the user said so. Rank 0 acts, all wait.
 void prepare_output(const TrainArguments& arguments, parallel::Engine& engine, const RankContext& context) {
   if (context.log.rank() == 0) {
@@ -150,6 +168,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   const train::TrainerOptions options = trainer_options(arguments, total_steps, eval_loader != nullptr);
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
+  warn_limits(arguments, config, data.train, total_steps, log);
   const auto checkpoint = checkpoint_to_resume(arguments);
   prepare_output(arguments, *engine, context);
 

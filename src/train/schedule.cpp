@@ -63,7 +63,12 @@ ScheduleOptions completed(ScheduleOptions o) {
          {std::pair{"warmup_type", o.warmup_type}, std::pair{"decay_type", o.decay_type}})
       require(shape == "linear" || shape == "cosine" || shape == "1-sqrt", text(key, " = ", shape),
               "linear, cosine or 1-sqrt");
-    if (o.num_stable_steps < 0) o.num_stable_steps = o.total_steps - o.warmup_steps - o.num_decay_steps;
+    if (o.num_stable_steps < 0) {
+      o.num_stable_steps = o.total_steps - o.warmup_steps - o.num_decay_steps;
+      require(o.num_stable_steps >= 0,
+              text("warmup_steps = ", o.warmup_steps, " and num_decay_steps = ", o.num_decay_steps),
+              text("together at most the ", o.total_steps, " updates of the run"));
+    }
     if (o.min_lr_rate < 0) o.min_lr_rate = 0;
   }
   return o;

@@ -138,6 +138,27 @@ TEST_F(ConfigTest, OptionsThatExcludeEachOther) {
   expect_refused(train(good_lines() + "load_best_model_at_end: true\n"),
                  {"load_best_model_at_end", "val_size or eval_dataset"});
   expect_refused(train(good_lines() + "val_size: 1\neval_dataset: x.jsonl\n"), {"eval_dataset and val_size"});
+  expect_refused(train(good_lines() + "eval_on_start: true\n"), {"eval_on_start", "need evaluations"});
+  expect_refused(train(good_lines() + "report_to: none, tensorboard\n"),
+                 {"report_to: found none, tensorboard"});
+}
+
+/// Sizes whose products or float32 forms would overflow, and a number of epochs that would take hours to
+/// count.
+TEST_F(ConfigTest, NumbersBeyondReason) {
+  for (const char* line : {"lora_alpha: 1e308", "learning_rate: 1e300", "warmup_steps: 9223372036854775807",
+                           "gradient_accumulation_steps: 9223372036854775807",
+                           "cutoff_len: 9223372036854775807", "num_train_epochs: 1e9"}) {
+    const std::string key = std::string(line).substr(0, std::string(line).find(':'));
+    expect_refused(train(good_lines() + line + "\n"), {key + ": found ", "wanted a number of at most 1e+"});
+  }
+  expect_refused(train(good_lines() + "max_shard_size: 1e30GB\n"), {"max_shard_size: found '1e30GB'"});
+}
+
+TEST_F(ConfigTest, WhatIsShownDrivesNoTerminalAndStaysOneLine) {
+  expect_refused(train(good_lines() + "lora_\x1b[31mrank: 4\n"), {"'lora_\\x1B[31mrank'"});
+  expect_refused(train(good_lines() + "optim: \"a\\nb\"\n"), {"found 'a\\x0Ab'"});
+  expect_refused(train(good_lines() + "lora_rank: " + std::string(100'000, '1') + "\n"), {"found '111"});
 }
 
 /// One launcher speaks for all of its ranks.
@@ -153,6 +174,32 @@ TEST_F(ConfigTest, ByteOrderMarkAndWindowsLineEnds) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
   EXPECT_TRUE(std::filesystem::exists(shop_ / "out/adapter_model.safetensors"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("\r")));
+}
+
+TEST_F(ConfigTest, KeysThatOthersLeaveWithoutEffectAreNamed) {
+  const Outcome outcome = train(good_lines() + "finetuning_type: full\nlora_rank: 4\nsgd_momentum: 0.5\n" +
+                                "eval_steps: 3\nlr_scheduler_kwargs:\n  min_lr: 1e-5\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.err,
+              HasSubstr("warning: these keys change nothing in this run: lora_rank (finetuning_type: full), "
+                        "sgd_momentum (optim: adamw_torch), eval_steps (nothing is evaluated), "
+                        "lr_scheduler_kwargs.min_lr (lr_scheduler_type: linear)\n"));
+  const Outcome plain = train(good_lines(), {"overwrite_output_dir=true"});
+  EXPECT_THAT(plain.err, Not(HasSubstr("change nothing")));
+}
+
+TEST_F(ConfigTest, WarmUpLongerThanTheRunAndRowsLongerThanTheModelAreWarnedOf) {
+  const std::filesystem::path small = shop_ / "small";
+  std::filesystem::copy(Workshop::case_file("models/tiny-llama"), small);
+  std::string config = read_text_file(small / "config.json");
+  const std::string key = "\"max_position_embeddings\": ";
+  const size_t at = config.find(key) + key.size();
+  write_file(small / "config.json", config.replace(at, config.find(',', at) - at, "16"));
+  const Outcome outcome = train(good_lines() + "warmup_steps: 5\n", {"model_name_or_path=" + small.string()});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("warning: warmup_steps: 5 leaves none of the 1 updates"),
+                    HasSubstr("warning: rows have up to 47 tokens, but the model was made for 16")));
 }
 
 TEST_F(ConfigTest, KeysOfOtherTrainersThatChangeNothingAreNamed) {

@@ -138,6 +138,8 @@ TEST(Schedule, NamesWhatIsWrong) {
   EXPECT_THAT(
       message({.type = "warmup_stable_decay", .total_steps = 5, .num_decay_steps = 1, .decay_type = "sine"}),
       HasSubstr("decay_type = sine"));
+  EXPECT_THAT(message({.type = "warmup_stable_decay", .total_steps = 5, .num_decay_steps = 6}),
+              HasSubstr("num_decay_steps = 6; wanted together at most the 5 updates"));
   EXPECT_THAT(message({.type = "constant", .learning_rate = -1}), HasSubstr("learning_rate = -1"));
   EXPECT_THAT(message({.type = "reduce_lr_on_plateau", .factor = 1}),
               HasSubstr("factor of reduce_lr_on_plateau = 1"));

@@ -114,6 +114,9 @@ TrainArguments read_train_arguments(const OptionWords& words);
 /// Checks that need more than one option. Throws ConfigError.
 void check_train_arguments(const TrainArguments& arguments);
 
+/// The options given that others leave without effect: "sgd_momentum (optim: adamw_torch)".
+std::vector<std::string> options_without_effect(const TrainArguments& arguments);
+
 /// "5GB", "200MB", "1GiB" or plain bytes. Throws ConfigError.
 int64_t parse_size(std::string_view text);
 

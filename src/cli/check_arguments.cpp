@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What takes more than one option of TrainArguments to judge.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "duoka/cli/train_arguments.h"
+#include "duoka/core/error.h"
+#include "duoka/core/text.h"
+
+namespace duoka::cli {
+
+namespace {
+
+using A = TrainArguments;
+
+bool has_evaluations(const A& a) {
+  return a.eval_strategy != "no" && (!a.eval_dataset.empty() || a.val_size > 0);
+}
+
+void check_evaluation(const A& a) {
+  if (a.eval_strategy == "steps" || a.eval_strategy == "epoch") {
+    if (a.eval_dataset.empty() && a.val_size == 0)
+      throw ConfigError(text("eval_strategy: ", a.eval_strategy,
+                             " but nothing to evaluate on; set val_size or eval_dataset"));
+  }
+  if (!a.eval_dataset.empty() && a.val_size > 0)
+    throw ConfigError("both eval_dataset and val_size are given; leave one out");
+  if (!has_evaluations(a) && (a.load_best_model_at_end || a.early_stopping_patience > 0 || a.eval_on_start ||
+                              a.lr_scheduler_type == "reduce_lr_on_plateau"))
+    throw ConfigError(
+        "load_best_model_at_end, early_stopping_patience, eval_on_start and reduce_lr_on_plateau need "
+        "evaluations; set val_size or eval_dataset and an eval_strategy other than no");
+  if (a.load_best_model_at_end && a.save_strategy == "no")
+    throw ConfigError("load_best_model_at_end needs checkpoints; set save_strategy to steps or epoch");
+}
+
+void check_finetuning(const A& a) {
+  if (a.finetuning_type == "freeze" && a.freeze_trainable_layers == 0)
+    throw ConfigError(
+        "finetuning_type: freeze trains nothing with freeze_trainable_layers: 0; give a number of layers");
+  if (a.finetuning_type != "lora" && !a.adapter_name_or_path.empty())
+    throw ConfigError(text("adapter_name_or_path goes with finetuning_type: lora; found ", a.finetuning_type,
+                           ". `duoka merge` puts an adapter into its base"));
+}
+
+void check_report_to(const A& a) {
+  for (const std::string& where : a.report_to) {
+    if (where != "tensorboard" && where != "none")
+      throw ConfigError(text("report_to: found '", where, "'; wanted tensorboard or none"));
+    if (where == "none" && a.report_to.size() > 1)
+      throw ConfigError(text("report_to: found ", join(a.report_to), "; wanted tensorboard or none"));
+  }
+}
+
+/// Products of counts must stay below 2^63, and what tensors are scaled by must be a float32.
+void check_magnitudes(const A& a) {
+  constexpr double most_count = 1e9, most_epochs = 1e6, most_number = 1e30;
+  for (const auto& option : train_options().options()) {
+    const bool is_count = option.type == "int";
+    if ((!is_count && option.type != "number") || option.name == "seed" || option.name == "data_seed")
+      continue;
+    const std::string value = option.get(a);
+    const double most = is_count ? most_count : option.name == "num_train_epochs" ? most_epochs : most_number;
+    if (value != "null" && std::abs(option_parse::number(value)) > most)
+      throw ConfigError(text(option.name, ": found ", value, "; wanted a number of at most ", most));
+  }
+}
+
+/// Options that some other option leaves without effect.
+struct Idle {
+  bool is_so;
+  std::string because;
+  std::vector<std::string> keys;
+};
+
+/// Those of lr_scheduler_kwargs.
+std::vector<Idle> idle_schedule_options(const A& a) {
+  const std::string& type = a.lr_scheduler_type;
+  const bool is_wsd = type == "warmup_stable_decay", is_min = type == "cosine_with_min_lr";
+  const std::string because = "lr_scheduler_type: " + type, k = "lr_scheduler_kwargs.";
+  return {
+      {!is_min, because, {k + "min_lr"}},
+      {!is_min && !is_wsd, because, {k + "min_lr_rate"}},
+      {!type.starts_with("cosine") && !is_wsd, because, {k + "num_cycles"}},
+      {type != "polynomial", because, {k + "power", k + "lr_end"}},
+      {type != "inverse_sqrt", because, {k + "timescale"}},
+      {!is_wsd, because, {k + "num_stable_steps", k + "num_decay_steps"}},
+      {type != "reduce_lr_on_plateau", because, {k + "factor", k + "patience"}},
+      {type == "constant" || type == "reduce_lr_on_plateau", because, {"warmup_ratio", "warmup_steps"}},
+  };
+}
+
+std::vector<Idle> idle_options(const A& a) {
+  const std::vector<std::string> lora{"lora_rank", "lora_alpha", "lora_dropout", "lora_target", "use_rslora"};
+  std::vector<Idle> all{
+      {a.finetuning_type != "lora", "finetuning_type: " + a.finetuning_type, lora},
+      {!a.adapter_name_or_path.empty(), "adapter_name_or_path has its own", lora},
+      {!a.adapter_name_or_path.empty(), "adapter_name_or_path has its own", {"additional_target"}},
+      {a.finetuning_type != "freeze", "finetuning_type: " + a.finetuning_type, {"freeze_trainable_layers"}},
+      {a.finetuning_type == "lora", "finetuning_type: lora", {"max_shard_size"}},
+      {a.optim != "sgd", "optim: " + a.optim, {"sgd_momentum"}},
+      {a.optim == "sgd", "optim: sgd", {"adam_beta1", "adam_beta2", "adam_epsilon"}},
+      {a.warmup_steps > 0, "warmup_steps is given", {"warmup_ratio"}},
+      {a.max_steps > 0, "max_steps is given", {"num_train_epochs"}},
+      {!has_evaluations(a), "nothing is evaluated", {"eval_steps", "per_device_eval_batch_size"}},
+      {a.eval_strategy == "epoch", "eval_strategy: epoch", {"eval_steps"}},
+      {a.save_strategy != "steps", "save_strategy: " + a.save_strategy, {"save_steps"}},
+      {a.save_strategy == "no", "save_strategy: no", {"save_total_limit"}},
+  };
+  for (Idle& idle : idle_schedule_options(a)) all.push_back(std::move(idle));
+  return all;
+}
+
+}  // namespace
+
+void check_train_arguments(const A& a) {
+  check_magnitudes(a);
+  check_evaluation(a);
+  check_finetuning(a);
+  if (a.max_steps == 0)
+    throw ConfigError("max_steps: found 0; wanted a number of updates, or -1 to go by num_train_epochs");
+  check_report_to(a);
+  parse_size(a.max_shard_size);
+}
+
+std::vector<std::string> options_without_effect(const A& a) {
+  std::vector<std::string> found;
+  const A defaults;
+  for (const Idle& idle : idle_options(a)) {
+    if (!idle.is_so) continue;
+    for (const auto& option : train_options().options())
+      if (std::find(idle.keys.begin(), idle.keys.end(), option.name) != idle.keys.end() &&
+          option.get(a) != option.get(defaults))
+        found.push_back(text(option.name, " (", idle.because, ")"));
+  }
+  return found;
+}
+
+}  // namespace duoka::cli
