@@ -36,6 +36,24 @@ std::string shard_name(size_t shard, size_t num_shards) {
   return name;
 }
 
+constexpr const char* index_name = "model.safetensors.index.json";
+
+/// Weights of an earlier save, of another number of shards: beside the new ones they make a folder that says
+/// two things. Called when the new ones are complete.
+void remove_others(const std::filesystem::path& folder, size_t num_shards) {
+  std::unordered_set<std::string> ours;
+  for (size_t i = 0; i < num_shards; ++i) ours.insert(shard_name(i, num_shards));
+  if (num_shards > 1) ours.insert(index_name);
+  std::vector<std::filesystem::path> others;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_weights = name == "model.safetensors" || name == index_name ||
+                            (name.starts_with("model-") && name.ends_with(".safetensors"));
+    if (is_weights && !ours.contains(name)) others.push_back(entry.path());
+  }
+  for (const auto& path : others) std::filesystem::remove(path);
+}
+
 Json index_of(const std::vector<std::vector<TensorSpec>>& shards) {
   Json map = Json::object();
   auto& entries = map.get_ref<Json::object_t&>();
@@ -93,8 +111,8 @@ void WeightsWriter::commit() {
   finish_full_shards();
   writer_->commit();
   // The index last: a folder without it, or with the one of before, is what a failed save leaves.
-  if (shards_.size() > 1)
-    write_file_atomically(folder_ / "model.safetensors.index.json", index_of(shards_).dump(2) + "\n");
+  if (shards_.size() > 1) write_file_atomically(folder_ / index_name, index_of(shards_).dump(2) + "\n");
+  remove_others(folder_, shards_.size());
 }
 
 }  // namespace duoka::io

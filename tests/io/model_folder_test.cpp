@@ -200,6 +200,25 @@ TEST(WeightsWriter, DividesIntoShardsThatTheReaderJoins) {
   EXPECT_EQ(index["weight_map"]["huge"], "model-00002-of-00003.safetensors");
 }
 
+TEST(WeightsWriter, LeavesNothingOfAnEarlierSave) {
+  const TemporaryFolder folder;
+  write_file(folder / "config.json", "{}");
+  write_file(folder / "adapter_model.safetensors", "mine");
+  for (const int64_t shard_bytes : {4, 100, 8, 4}) {
+    WeightsWriter writer(folder.path(), {{"a", DType::u8, {4}}, {"b", DType::u8, {4}}, {"c", DType::u8, {4}}},
+                         shard_bytes);
+    for (const char* name : {"a", "b", "c"}) writer.write(name, bytes_of(4, 0));
+    writer.commit();
+    const ModelFolder opened = ModelFolder::open(folder.path());
+    EXPECT_EQ(opened.files().size(), shard_bytes == 4 ? 3u : shard_bytes == 8 ? 2u : 1u);
+    int num_weights = 0;
+    for (const auto& entry : fs::directory_iterator(folder.path()))
+      num_weights += entry.path().filename().string().starts_with("model-") ? 1 : 0;
+    EXPECT_EQ(num_weights, shard_bytes == 4 ? 3 : shard_bytes == 8 ? 2 : 0);
+  }
+  EXPECT_TRUE(fs::exists(folder / "adapter_model.safetensors"));
+}
+
 TEST(WeightsWriter, RefusesToFinishWithDataMissing) {
   const TemporaryFolder folder;
   WeightsWriter writer(folder.path(), {{"a", DType::u8, {4}}, {"b", DType::u8, {4}}}, 4);

@@ -61,7 +61,8 @@ class WeightsWriter {
   const std::vector<TensorSpec>& tensors() const { return order_; }
   /// As SafetensorsWriter::write().
   void write(std::string_view name, std::span<const std::byte> bytes);
-  /// Finishes the last shard and writes the index. Throws StateError when data is missing.
+  /// Finishes the last shard, writes the index, and removes the weights of an earlier save of another number
+  /// of shards. Throws StateError when data is missing.
   void commit();
 
  private:
