@@ -162,14 +162,18 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
     eval_loader = std::make_unique<data::Loader>(*data.eval, loading);
   }
 
-  const int64_t total_steps = train::total_updates(loader, arguments.num_train_epochs, arguments.max_steps);
+  const auto checkpoint = checkpoint_to_resume(arguments);
+  const int64_t total_steps =
+      train::total_updates(loader, arguments.num_train_epochs, arguments.max_steps,
+                           checkpoint ? train::read_state(*checkpoint) : train::RunState{});
   const auto optimizer = make_optimizer(arguments);
   const auto schedule = make_schedule(arguments, total_steps);
-  const train::TrainerOptions options = trainer_options(arguments, total_steps, eval_loader != nullptr);
+  train::TrainerOptions options = trainer_options(arguments, total_steps, eval_loader != nullptr);
+  options.settings["cards"] = std::to_string(num_ranks);
+  options.settings["rows"] = std::to_string(data.train.size());
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
   warn_limits(arguments, config, data.train, total_steps, log);
-  const auto checkpoint = checkpoint_to_resume(arguments);
   prepare_output(arguments, *engine, context);
 
   const auto write = [&](const std::filesystem::path& folder) {

@@ -189,6 +189,16 @@ EpochPlan::Range EpochPlan::update(int64_t index) const {
   return {first, std::min(first + streams_per_update_, num_streams())};
 }
 
+int64_t EpochPlan::rows_before(int64_t index) const {
+  return starts_[static_cast<size_t>(std::min(index * streams_per_update_, num_streams()))];
+}
+
+int64_t EpochPlan::update_after(int64_t num_rows) const {
+  int64_t index = 0;
+  while (index < num_updates() && rows_before(index + 1) <= num_rows) ++index;
+  return index;
+}
+
 std::vector<int64_t> EpochPlan::streams_of_rank(int64_t index, int64_t rank, int64_t num_ranks) const {
   const Range range = update(index);
   std::vector<int64_t> streams;

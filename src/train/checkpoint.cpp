@@ -131,6 +131,11 @@ RunState load_checkpoint(const fs::path& folder, std::span<Slot> slots, const co
   return state;
 }
 
+RunState read_state(const fs::path& folder) {
+  verify_manifest(folder, read_manifest(folder), /*read_bytes=*/false);
+  return read_run_state(folder);
+}
+
 std::optional<fs::path> find_last_checkpoint(const fs::path& output_dir) {
   const auto all = list_checkpoints(output_dir);
   if (all.empty()) return std::nullopt;

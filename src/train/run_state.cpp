@@ -26,7 +26,7 @@ int64_t require_count(const io::Json& object, const char* key, const std::string
 void write_run_state(const std::filesystem::path& folder, const RunState& state) {
   io::Json object{{"step", state.step},
                   {"epoch", state.epoch},
-                  {"updates_in_epoch", state.updates_in_epoch},
+                  {"rows_in_epoch", state.rows_in_epoch},
                   {"tokens_seen", state.tokens_seen},
                   {"seed", std::to_string(state.seed)},  // text: JSON numbers end at 2^53 for many readers
                   {"optimizer", state.optimizer}};
@@ -45,7 +45,7 @@ RunState read_run_state(const std::filesystem::path& folder) {
   RunState state;
   state.step = require_count(object, "step", origin);
   state.epoch = require_count(object, "epoch", origin);
-  state.updates_in_epoch = require_count(object, "updates_in_epoch", origin);
+  state.rows_in_epoch = require_count(object, "rows_in_epoch", origin);
   state.tokens_seen = require_count(object, "tokens_seen", origin);
   const std::string seed = io::require_string(object, "seed", origin);
   if (seed.empty() || seed.size() > 19 || seed.find_first_not_of("0123456789") != std::string::npos)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -11,7 +12,6 @@
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
-#include "duoka/train/checkpoint.h"
 #include "duoka/train/gradients.h"
 #include "duoka/train/loss_plot.h"
 #include "duoka/train/stop_signal.h"
@@ -19,14 +19,17 @@
 
 namespace duoka::train {
 
-int64_t total_updates(data::Loader& loader, double num_epochs, int64_t max_steps) {
+int64_t total_updates(data::Loader& loader, double num_epochs, int64_t max_steps, const RunState& from) {
   if (max_steps > 0) return max_steps;
   const auto whole = static_cast<int64_t>(num_epochs);
-  int64_t total = 0;
-  for (int64_t epoch = 0; epoch < whole; ++epoch) total += loader.num_updates(epoch);
   const double rest = num_epochs - static_cast<double>(whole);
-  if (rest > 0)
-    total += static_cast<int64_t>(std::ceil(rest * static_cast<double>(loader.num_updates(whole))));
+  int64_t total = from.step;
+  for (int64_t epoch = from.epoch; epoch < whole || (epoch == whole && rest > 0); ++epoch) {
+    int64_t wanted = loader.num_updates(epoch);
+    if (epoch == whole) wanted = static_cast<int64_t>(std::ceil(rest * static_cast<double>(wanted)));
+    const int64_t made = epoch == from.epoch ? loader.plan(epoch)->update_after(from.rows_in_epoch) : 0;
+    total += std::max<int64_t>(0, wanted - made);
+  }
   return total;
 }
 
@@ -63,6 +66,8 @@ class Trainer::Impl {
     int64_t updates;  // of this epoch
   };
 
+  /// Where the data goes on.
+  Position position();
   RunLog::Step update(const Position& at);
   /// Adds up over the ranks: tokens of the update, and whether a rank was told to stop.
   int64_t agree(int64_t num_tokens);
@@ -113,6 +118,17 @@ void Trainer::Impl::log_rows(const data::Update& update) {
             << std::flush;
 }
 
+Trainer::Impl::Position Trainer::Impl::position() {
+  const auto plan = parts_.train.plan(run_.epoch);
+  const Position at{run_.epoch, plan->update_after(run_.rows_in_epoch), plan->num_updates()};
+  const int64_t num_twice = std::min(run_.rows_in_epoch, plan->num_rows()) - plan->rows_before(at.index);
+  if (num_twice > 0 && is_main())
+    parts_.log.warning(
+        text("updates have another size than in the checkpoint, which ends within one of now: ", num_twice,
+             " rows of epoch ", run_.epoch, " are trained on twice"));
+  return at;
+}
+
 RunLog::Step Trainer::Impl::update(const Position& at) {
   const data::Update update = parts_.train.get(at.epoch, at.index);
   log_rows(update);
@@ -132,7 +148,7 @@ RunLog::Step Trainer::Impl::update(const Position& at) {
   ++run_.step;
   run_.tokens_seen += num_tokens;
   run_.epoch = at.epoch;
-  run_.updates_in_epoch = at.index + 1;
+  run_.rows_in_epoch = parts_.train.plan(at.epoch)->rows_before(at.index + 1);
   const double epoch =
       static_cast<double>(at.epoch) + static_cast<double>(at.index + 1) / static_cast<double>(at.updates);
   run_.trainer.epoch = epoch;
@@ -236,7 +252,7 @@ TrainSummary Trainer::Impl::run() {
   last_saved_ = run_.step;
   if (options_.eval_on_start && run_.step == 0) evaluate();
 
-  Position at{run_.epoch, run_.updates_in_epoch, parts_.train.num_updates(run_.epoch)};
+  Position at = position();
   bool is_stopped = false;
   while (run_.step < options_.total_steps && !is_stopped) {
     if (at.index == at.updates) at = {at.epoch + 1, 0, parts_.train.num_updates(at.epoch + 1)};

@@ -193,6 +193,23 @@ TEST_F(FilesTest, ResumeWithoutACheckpointIsRefused) {
   EXPECT_THAT(elsewhere.err, HasSubstr("there is no folder '/no/such/checkpoint-1'"));
 }
 
+/// Seven rows two at a time, then four at a time: update 3 ends at row 6, where no update of two ranks ends.
+TEST_F(FilesTest, MoreCardsGoOnInTheSameEpoch) {
+  const Words words{"per_device_train_batch_size=2", "num_train_epochs=2", "save_steps=1",
+                    "log_row_ids=true"};
+  const auto and_more = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  ASSERT_EQ(train(and_more({"max_steps=3"})).exit_code, 0);
+  const Outcome resumed = train(and_more({"resume_from_checkpoint=true", "--cards", "2"}));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_THAT(resumed.err,
+              AllOf(HasSubstr("another cards: 1 in the checkpoint, 2 now"),
+                    HasSubstr("2 rows of epoch 0 are trained on twice"),
+                    HasSubstr("step=4 total=6 epoch=1.000 "), HasSubstr("step=6 total=6 epoch=2.000 ")));
+}
+
 TEST_F(FilesTest, ResumedRunAppendsToTheLog) {
   ASSERT_EQ(train({"max_steps=2"}).exit_code, 0);
   const Outcome resumed = train({"max_steps=4", "resume_from_checkpoint=true"});

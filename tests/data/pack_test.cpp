@@ -215,6 +215,21 @@ TEST(Plan, DoesNotDependOnTheNumberOfRanks) {
   }
 }
 
+// Rows trained on say where an epoch goes on, in updates of another size too.
+TEST(Plan, GoesOnAfterSoManyRows) {
+  const auto lengths = some_lengths(50, 30, 8);
+  const EpochPlan small = plan_epoch(lengths, batches(2, 1), 0),
+                  large = plan_epoch(lengths, batches(4, 2), 0);
+  for (int64_t update = 0; update <= small.num_updates(); ++update)
+    EXPECT_EQ(small.update_after(small.rows_before(update)), update);
+  EXPECT_EQ(small.rows_before(3), 6);
+  EXPECT_EQ(small.rows_before(small.num_updates()), 50);
+  EXPECT_EQ(large.update_after(small.rows_before(4)), 1);
+  EXPECT_EQ(large.update_after(small.rows_before(7)), 1);
+  EXPECT_EQ(large.update_after(50), 7);
+  EXPECT_EQ(large.update_after(1000), 7);
+}
+
 // Case D01: rank k takes row 2s + k at step s; 5 rows make 3 steps and no row is repeated.
 TEST(Plan, CaseD01UnevenEnd) {
   const std::vector<RowLength> five(5, RowLength{4, 3});

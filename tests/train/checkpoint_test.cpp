@@ -72,7 +72,7 @@ TEST_F(CheckpointTest, GivesBackTensorsAndState) {
   make_adamw({})->step(rows_.slots, 0.1);
   RunState state = state_at(7);
   state.epoch = 2;
-  state.updates_in_epoch = 3;
+  state.rows_in_epoch = 3;
   state.tokens_seen = int64_t{1} << 40;
   state.seed = ~uint64_t{0} >> 1;
   state.schedule_state = {{"rate", 0.1}};
@@ -91,7 +91,7 @@ TEST_F(CheckpointTest, GivesBackTensorsAndState) {
     EXPECT_TRUE(at::equal(other.slots[0].state.at(name), tensor)) << name;
   EXPECT_EQ(found.step, 7);
   EXPECT_EQ(found.epoch, 2);
-  EXPECT_EQ(found.updates_in_epoch, 3);
+  EXPECT_EQ(found.rows_in_epoch, 3);
   EXPECT_EQ(found.tokens_seen, state.tokens_seen);
   EXPECT_EQ(found.seed, state.seed);
   EXPECT_EQ(found.schedule_state, state.schedule_state);

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // k updates, a checkpoint, all objects anew, n - k updates: the bits of n updates.
 #include <algorithm>
+#include <sstream>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "duoka/core/files.h"
+#include "duoka/io/json.h"
 #include "duoka/train/checkpoint.h"
 #include "support/golden.h"
 #include "support/run_ranks.h"
@@ -117,6 +122,72 @@ TEST(ResumeInEveryPlace, AnyUpdateOfAnEpochWillDo) {
     EXPECT_EQ(history(folder / "rest", "loss"), losses) << "after step " << step;
   }
 }
+
+/// Rows of each update that a run logged.
+std::vector<std::vector<int64_t>> logged_rows(const std::filesystem::path& output_dir) {
+  const std::string file = (output_dir / "row_ids.jsonl").string();
+  std::vector<std::vector<int64_t>> updates;
+  std::istringstream lines(read_text_file(file));
+  for (std::string line; std::getline(lines, line);) {
+    const io::Json entry = io::parse_json(line, file);
+    auto& rows = updates.emplace_back();
+    for (const io::Json& of_rank : entry["ranks"])
+      for (const io::Json& row : of_rank) rows.push_back(row.get<int64_t>());
+  }
+  return updates;
+}
+
+std::vector<int64_t> joined(const std::vector<std::vector<int64_t>>& updates, size_t from = 0) {
+  std::vector<int64_t> rows;
+  for (size_t i = from; i < updates.size(); ++i)
+    rows.insert(rows.end(), updates[i].begin(), updates[i].end());
+  return rows;
+}
+
+/// Other cards or another accumulation make updates of another size: rows of an epoch come once all the same,
+/// and all that was asked for is trained, whatever the number of updates.
+class ResumeWithOtherUpdates : public ::testing::Test {
+ protected:
+  ResumeWithOtherUpdates() : data_(write_rows(folder_ / "rows.jsonl", 12)) {
+    setup_.max_steps = 0;
+    setup_.num_epochs = 1;
+    setup_.streams_per_update = 2;
+    setup_.save = {Interval::Unit::steps, 1};
+    setup_.log_row_ids = true;
+    SmallTraining(setup_, data_, folder_ / "whole").run();
+  }
+
+  /// Updates in all after going on from update `step` of the whole run with `streams` rows an update.
+  int64_t go_on(int64_t step, int64_t streams) {
+    setup_.counts_from = folder_ / "whole" / ("checkpoint-" + std::to_string(step));
+    setup_.streams_per_update = streams;
+    return SmallTraining(setup_, data_, folder_ / "rest").run(setup_.counts_from).steps;
+  }
+
+  TemporaryFolder folder_;
+  SmallData data_;
+  SmallSetup setup_ = small(true, at::kFloat, true);
+};
+
+TEST_F(ResumeWithOtherUpdates, LargerOnes) {
+  EXPECT_EQ(go_on(2, 4), 2 + 2);
+  EXPECT_EQ(joined(logged_rows(folder_ / "rest")), joined(logged_rows(folder_ / "whole"), 2));
+}
+
+TEST_F(ResumeWithOtherUpdates, SmallerOnes) {
+  EXPECT_EQ(go_on(4, 1), 4 + 4);
+  EXPECT_EQ(joined(logged_rows(folder_ / "rest")), joined(logged_rows(folder_ / "whole"), 4));
+}
+
+TEST_F(ResumeWithOtherUpdates, RowsThatComeTwiceAreSaid) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(go_on(3, 4), 3 + 2);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("2 rows of epoch 0 are trained on twice"));
+  EXPECT_EQ(joined(logged_rows(folder_ / "rest")), joined(logged_rows(folder_ / "whole"), 2));
+}
+
+TEST_F(ResumeWithOtherUpdates, AWholeRunHasNothingLeft) { EXPECT_EQ(go_on(6, 4), 6); }
 
 /// A full training at a rate at which the held-out loss falls first and rises then.
 SmallSetup overfitting() {

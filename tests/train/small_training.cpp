@@ -125,7 +125,9 @@ SmallTraining::SmallTraining(const SmallSetup& setup, const SmallData& data,
       setup.is_adamw ? train::make_adamw({.weight_decay = setup.weight_decay})
                      : train::make_sgd({.momentum = setup.momentum, .weight_decay = setup.weight_decay}),
       setup_);
-  const int64_t total_steps = train::total_updates(*loader_, setup.num_epochs, setup.max_steps);
+  const int64_t total_steps = train::total_updates(
+      *loader_, setup.num_epochs, setup.max_steps,
+      setup.counts_from.empty() ? train::RunState{} : train::read_state(setup.counts_from));
   train::ScheduleOptions schedule = setup.schedule;
   schedule.total_steps = total_steps;
   schedule_ = train::make_schedule(schedule);

@@ -75,6 +75,7 @@ struct SmallSetup {
   bool load_best_model_at_end = false;
   int64_t early_stopping_patience = 0;
   bool log_row_ids = false;
+  std::filesystem::path counts_from = {};            ///< Checkpoint whose updates count to num_epochs.
   std::map<std::string, std::string> settings = {};  ///< What a checkpoint remembers besides.
   /// Called on each rank when an update's gradient is whole and clipped, and the weights are updated.
   std::function<void(std::span<const parallel::Slot>)> after_step = {};

@@ -46,6 +46,11 @@ class EpochPlan {
     int64_t last = 0;
   };
   Range update(int64_t index) const;
+  /// Rows of the epoch that come before update `index`; all of them before num_updates().
+  int64_t rows_before(int64_t index) const;
+  /// The last update with at most `num_rows` rows before it: where an epoch goes on of which so many rows
+  /// have been trained on, in updates of whatever size. num_updates() when none are left.
+  int64_t update_after(int64_t num_rows) const;
   /// Trained tokens of update `index`, over all ranks.
   int64_t num_trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
   /// Streams of update `index` that `rank` of `num_ranks` takes. All ranks run

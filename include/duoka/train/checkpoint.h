@@ -24,9 +24,9 @@ using parallel::Slot;
 
 /// Everything but tensors that a run needs to go on as if it had not stopped. Same on every rank.
 struct RunState {
-  int64_t step = 0;              ///< Updates made.
-  int64_t epoch = 0;             ///< Data position: epoch under way, from 0,
-  int64_t updates_in_epoch = 0;  ///< and updates of it already made.
+  int64_t step = 0;           ///< Updates made.
+  int64_t epoch = 0;          ///< Data position: epoch under way, from 0,
+  int64_t rows_in_epoch = 0;  ///< and rows of it already trained on: updates may change their size.
   int64_t tokens_seen = 0;
   uint64_t seed = 0;      ///< All randomness is a function of seed and position.
   std::string optimizer;  ///< "adamw" …; a checkpoint of another is refused by its state names.
@@ -65,6 +65,10 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, s
 /// or the checkpoint holds parameters or states that no rank's slots know.
 RunState load_checkpoint(const std::filesystem::path& folder, std::span<Slot> slots,
                          const comm::Group& group);
+
+/// What load_checkpoint returns, without a look at tensors or checksums. Every rank may call it alone. Throws
+/// FormatError for what is no complete checkpoint.
+RunState read_state(const std::filesystem::path& folder);
 
 /// The complete checkpoint with the highest step, ignoring unfinished and damaged folders (no manifest, a
 /// file missing or of another size). Empty when there is none.

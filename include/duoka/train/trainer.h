@@ -12,6 +12,7 @@
 #include "duoka/core/log.h"
 #include "duoka/data/loader.h"
 #include "duoka/parallel/engine.h"
+#include "duoka/train/checkpoint.h"
 #include "duoka/train/optimizer.h"
 #include "duoka/train/schedule.h"
 
@@ -77,8 +78,8 @@ struct TrainSummary {
 };
 
 /// Updates that `num_epochs` passes take, a last part of an epoch rounded up; `max_steps` when that is above
-/// 0.
-int64_t total_updates(data::Loader& loader, double num_epochs, int64_t max_steps);
+/// 0. A run that goes on counts those it has made, whatever their size was, and what is left to do.
+int64_t total_updates(data::Loader& loader, double num_epochs, int64_t max_steps, const RunState& from = {});
 
 /// The training loop: updates, evaluations, checkpoints, logs. One object a run. Knows no layout: it sees an
 /// engine, its slots, and the loader of this rank.
