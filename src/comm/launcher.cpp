@@ -35,7 +35,11 @@ class SignalQueue final {
  public:
   SignalQueue() {
     sigemptyset(&set_);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP}) sigaddset(&set_, signal);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGTSTP}) sigaddset(&set_, signal);
+    // nohup means that a terminal which goes away is nothing to stop for.
+    struct sigaction hang_up {};
+    sigaction(SIGHUP, nullptr, &hang_up);
+    if (hang_up.sa_handler != SIG_IGN) sigaddset(&set_, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set_, &mask_before_);
     // Where a parent left it ignored, the kernel would take the children's exit codes away.
     struct sigaction by_default {};

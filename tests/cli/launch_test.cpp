@@ -208,6 +208,20 @@ TEST_F(LaunchTest, InterruptedRunSavesAndGoesOn) {
   }
 }
 
+/// A terminal that goes away is nothing to stop for.
+TEST_F(LaunchTest, NohupIsHeeded) {
+  Words words = endless({"--cards", "2"});
+  words.insert(words.begin(), duoka_binary());
+  Running running(words, {.program = "nohup"});
+  ASSERT_TRUE(running.wait_for_text("step=3 ")) << running.err();
+  running.send(SIGHUP);
+  for (const pid_t rank : running.children()) ::kill(rank, SIGHUP);
+  const std::string step = field(lines_with(running.err(), "step=").back(), "step");
+  EXPECT_TRUE(running.wait_for_text("step=" + std::to_string(std::stoll(step) + 100) + " ")) << running.err();
+  running.send(SIGTERM);
+  EXPECT_EQ(running.wait().exit_code, 128 + SIGTERM);
+}
+
 TEST_F(LaunchTest, NumberOfCardsIsChecked) {
   for (const auto& [words, says] : std::initializer_list<std::pair<Words, const char*>>{
            {{"train", "--cards", "0"}, "--cards: found 0; wanted a number from 1 to 4096"},
