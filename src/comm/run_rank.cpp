@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
+#include <system_error>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "comm/report.h"
@@ -65,6 +68,19 @@ void tell(const std::exception& error, const std::string& block) {
   write_all(STDERR_FILENO, block + '\n');
 }
 
+/// Sends out what stdout still holds. Throws SystemError when an answer was lost, but for a reader that has
+/// seen enough (`| head -1`).
+void flush_stdout() {
+  errno = 0;
+  if (std::cout.flush()) return;
+  const int reason = errno;
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0) return;
+  throw SystemError(text("cannot write to standard output", reason != 0 ? ": " : "",
+                         reason != 0 ? std::generic_category().message(reason) : "",
+                         "; what it should hold is lost"));
+}
+
 }  // namespace
 
 bool is_launched() { return std::getenv("DUOKA_LAUNCHED") != nullptr; }
@@ -80,6 +96,7 @@ int run_rank(int rank, int num_ranks, const std::function<int()>& body) {
   int exit_code = 1;
   try {
     exit_code = body();
+    flush_stdout();
   } catch (const std::exception& error) {
     tell(error, error_block(error, rank, num_ranks, exit_code));
   }

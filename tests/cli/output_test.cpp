@@ -130,6 +130,36 @@ TEST_F(OutputTest, H04LinesAreThereWhileTheRunGoesOn) {
   EXPECT_EQ(running.wait().exit_code, 128 + SIGTERM);
 }
 
+/// Runs `duoka words…` as "$@" of a line of the shell.
+Outcome run_in_shell(const std::string& line, const Words& words) {
+  Words all{"-c", line, "sh", duoka_binary()};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_duoka(all, {.program = "sh"});
+}
+
+/// Files must not be given the numbers of streams that were closed at the start.
+TEST_F(OutputTest, ClosedStreamsWriteIntoNoFile) {
+  ASSERT_EQ(train("open", {"max_steps=2"}).exit_code, 0);
+  for (const char* cards : {"1", "2"}) {
+    const Words words = shop_.train("closed", {"max_steps=2", "overwrite_output_dir=true", "--cards", cards});
+    const Outcome outcome = run_in_shell("exec \"$@\" <&- >&- 2>&-", words);
+    ASSERT_EQ(outcome.exit_code, 0) << cards;
+    EXPECT_EQ(outcome.all(), "exit code 0\n--- stdout\n\n--- stderr\n");
+    for (const char* file : {"adapter_config.json", "adapter_model.safetensors"})
+      EXPECT_EQ(std::filesystem::file_size(shop_ / "closed" / file),
+                std::filesystem::file_size(shop_ / "open" / file));
+  }
+}
+
+TEST_F(OutputTest, AnAnswerThatCannotBeWrittenIsAnError) {
+  const Words words{"generate", Workshop::model_word(), "prompt=a", "max_new_tokens=3"};
+  const Outcome full = run_in_shell("exec \"$@\" > /dev/full", words);
+  EXPECT_EQ(full.exit_code, 7) << full.all();
+  EXPECT_THAT(full.err, HasSubstr("error: SystemError: cannot write to standard output"));
+  const Outcome nobody_reads = run_in_shell("(\"$@\"; echo ended with $? >&2) | true", words);
+  EXPECT_EQ(nobody_reads.err, "ended with 0\n");
+}
+
 /// What stood on the status line, one after another: what follows an erased line, up to the next control.
 std::vector<std::string> status_lines(const std::string& screen) {
   const std::string erase = "\r\x1b[K";
