@@ -29,9 +29,7 @@ int eval_on(const TrainArguments& arguments, RankContext& context) {
   const data::RowSet rows = rows_of(arguments, encoder, log);
   model::Decoder decoder = model::Decoder::load(
       arguments.model_name_or_path, {arguments.bf16 ? at::kBFloat16 : at::kFloat, context.device, log});
-  if (!arguments.adapter_name_or_path.empty())
-    tune::apply_adapter(decoder, tune::read_peft_adapter(arguments.adapter_name_or_path, decoder.config()),
-                        false);
+  attach_adapter(decoder, arguments.adapter_name_or_path, arguments.model_name_or_path, log);
 
   const int num_ranks = context.group.size();
   data::Loader loader(rows,

@@ -8,6 +8,7 @@
 #include "duoka/core/text.h"
 #include "duoka/data/render.h"
 #include "duoka/io/gguf.h"
+#include "duoka/tune/peft_files.h"
 
 namespace duoka::cli {
 
@@ -33,10 +34,19 @@ std::optional<data::ChatTemplate> open_template(const std::string& name, const d
     throw ConfigError(text("template: '", name, "' is not known and ", model.string(),
                            " carries no chat template; give a .jinja file"));
   if (name != "auto" && log.rank() == 0)
-    log.warning(text("template: ", name, " is a name of another trainer; using the chat template that ",
+    log.warning(text("template: '", name, "' is no .jinja file; using the chat template that ",
                      model.string(), " carries"));
   if (!own) return std::nullopt;
   return data::ChatTemplate::parse(*own, model.string() + " (chat template)");
+}
+
+void attach_adapter(model::Decoder& decoder, const std::string& adapter, const std::string& model,
+                    const Log& log) {
+  if (adapter.empty()) return;
+  const tune::PeftAdapter read = tune::read_peft_adapter(adapter, decoder.config());
+  if (const auto warning = tune::other_base_warning(read, model); !warning.empty() && log.rank() == 0)
+    log.warning(warning);
+  tune::apply_adapter(decoder, read, false);
 }
 
 std::vector<int64_t> stop_ids(const std::optional<data::ChatTemplate>& chat_template,

@@ -10,6 +10,7 @@
 #include "duoka/data/chat_template.h"
 #include "duoka/data/tokenizer.h"
 #include "duoka/model/config.h"
+#include "duoka/model/decoder.h"
 
 namespace duoka::cli {
 
@@ -21,6 +22,11 @@ data::Tokenizer open_tokenizer(const std::filesystem::path& model);
 /// Throws ConfigError when there is no such file.
 std::optional<data::ChatTemplate> open_template(const std::string& name, const data::Tokenizer& tokenizer,
                                                 const std::filesystem::path& model, const Log& log);
+
+/// Puts the adapter of the folder `adapter` onto `decoder`, the model of `model`, to be used and not trained;
+/// warns where the adapter names another base. Nothing when `adapter` is "".
+void attach_adapter(model::Decoder& decoder, const std::string& adapter, const std::string& model,
+                    const Log& log);
 
 /// Ids that end a reply: the template's end of turn, the tokenizer's EOS, the model's own list.
 std::vector<int64_t> stop_ids(const std::optional<data::ChatTemplate>& chat_template,

@@ -8,7 +8,6 @@
 #include "duoka/core/text.h"
 #include "duoka/data/render.h"
 #include "duoka/data/streaming_decoder.h"
-#include "duoka/tune/peft_files.h"
 
 namespace duoka::cli {
 
@@ -18,9 +17,7 @@ model::Decoder load(const GenerateArguments& arguments, const Log& log) {
   const at::Device device = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   model::Decoder decoder = model::Decoder::load(arguments.model_name_or_path,
                                                 {arguments.bf16 ? at::kBFloat16 : at::kFloat, device, log});
-  if (!arguments.adapter_name_or_path.empty())
-    tune::apply_adapter(decoder, tune::read_peft_adapter(arguments.adapter_name_or_path, decoder.config()),
-                        false);
+  attach_adapter(decoder, arguments.adapter_name_or_path, arguments.model_name_or_path, log);
   return decoder;
 }
 

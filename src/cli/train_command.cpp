@@ -30,10 +30,14 @@ void check_early(const TrainArguments& arguments) {
   plan_tuning(arguments, model::read_config(arguments.model_name_or_path));
 }
 
-void warn_ignored(const TrainArguments& arguments, const Log& log) {
+void warn_start(const TrainArguments& arguments, const TuningPlan& plan, const Log& log) {
   if (log.rank() != 0) return;
   if (!arguments.ignored_keys.empty())
     log.warning("these keys change nothing here: " + join(arguments.ignored_keys));
+  if (plan.adapter)
+    if (const auto warning = tune::other_base_warning(*plan.adapter, arguments.model_name_or_path);
+        !warning.empty())
+      log.warning(warning);
   if (const auto idle = options_without_effect(arguments); !idle.empty())
     log.warning("these keys change nothing in this run: " + join(idle));
 }
@@ -136,9 +140,9 @@ void say_end(const TrainArguments& arguments, const train::TrainSummary& summary
 
 int train_on(const TrainArguments& arguments, RankContext& context) {
   const Log& log = context.log;
-  warn_ignored(arguments, log);
   const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
   const TuningPlan plan = plan_tuning(arguments, config);
+  warn_start(arguments, plan, log);
   const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
   const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
   const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);

@@ -28,6 +28,7 @@ void merge_adapter(const std::filesystem::path& base, const std::filesystem::pat
   const model::ModelConfig config = model::read_config(base);
   for (const auto& warning : config.warnings) options.log.warning(warning);
   const PeftAdapter adapter = read_peft_adapter(adapter_folder, config);
+  if (const auto warning = other_base_warning(adapter, base); !warning.empty()) options.log.warning(warning);
   const auto source = model::open_weights(base, config);
   model::check_tensors(*source, config);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adapters of peft, in and out: case G01, and those of tools/record/peft_adapters.py.
 #include <ATen/Parallel.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +16,9 @@ namespace {
 
 using io::Json;
 using model::Decoder;
+using ::testing::AllOf;
 using testing::fixture;
+using ::testing::HasSubstr;
 using testing::Row;
 
 at::Tensor last_logits(Decoder& decoder, const Json& ids) {
@@ -127,6 +130,27 @@ TEST_F(Peft, FreshAdapterIsWrittenAndReadAgain) {
 }
 
 // Case G04: a vocabulary that grew. Refused with both sizes; its three names for one matrix are understood.
+TEST_F(Peft, AdapterOfAnotherBaseByItsNameIsWarnedOf) {
+  PeftAdapter adapter;
+  const auto warning = [&](const char* recorded, const char* base) {
+    adapter.config.base_model = recorded;
+    return other_base_warning(adapter, base);
+  };
+  for (const auto& [recorded, base] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"", "models/a"},
+           {"models/a", "/elsewhere/a/"},
+           {"./models/a/", "a"},
+           {"owner/a-7B", "hub/models--owner--a-7B/snapshots/0123"},
+           {"hub/models--owner--a-7B/snapshots/0123", "a-7B"},
+           {"owner/a-7B", "a-7B.Q4_1.gguf"},
+           {"x/a-7B-Q4_K_M.gguf", "models/a-7B"}})
+    EXPECT_EQ(warning(recorded, base), "") << recorded << " " << base;
+  EXPECT_THAT(warning("owner/a-7B", "models/a-7B-Instruct"),
+              AllOf(HasSubstr("made for owner/a-7B,"), HasSubstr("this base is models/a-7B-Instruct;")));
+  EXPECT_THAT(warning("models/a-7B-Instruct", "a-7B"), HasSubstr("made for"));
+  EXPECT_THAT(warning("owner/a-7B", "a-7B-Instruct.Q4_1.gguf"), HasSubstr("made for"));
+}
+
 TEST_F(Peft, CaseG04GrownVocabularyIsRefusedWithBothSizes) {
   const auto config = model::read_config(fixture("cases/models/tiny-llama"));
   const auto message = testing::message_of<FormatError>(

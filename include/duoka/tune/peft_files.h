@@ -52,6 +52,10 @@ struct PeftAdapter {
 /// asks.
 PeftAdapter read_peft_adapter(const std::filesystem::path& folder, const model::ModelConfig& config);
 
+/// What to tell a user when `base` is by its name not the model that the adapter says it was made for: shapes
+/// alone do not tell a model from its sibling. "" when the names agree or the adapter names none.
+std::string other_base_warning(const PeftAdapter& adapter, const std::filesystem::path& base);
+
 /// Attaches the adapter to `decoder`, and puts the saved weights in place of the base's.
 /// `is_trainable`: to train it on; its dropout is keyed by `seed`.
 void apply_adapter(model::Decoder& decoder, const PeftAdapter& adapter, bool is_trainable, uint64_t seed = 0);
