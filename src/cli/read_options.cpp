@@ -68,7 +68,7 @@ void set(const std::string& key, const io::YamlValue& value, const Place& place,
     option.items.push_back(item.text);
   }
   if (value.kind == Kind::scalar) {
-    option.is_list = sink.is_list(key);
+    option.is_list = sink.type(key) == "list";
     option.items = option.is_list ? split_list(value.text) : std::vector<std::string>{value.text};
   }
   sink.set(key, option, {place.words()});
@@ -79,15 +79,24 @@ void set(const std::string& key, const io::YamlValue& value, const Place& place,
 void read_options(const OptionWords& words, const OptionSink& sink) {
   if (words.config) {
     if (!std::filesystem::exists(*words.config))
-      throw ConfigError(text("there is no config file '", words.config->string(), "'; options are key=value"));
+      throw ConfigError(
+          text("there is no config file '", words.config->string(), "'; options are key=value"));
     const io::YamlDocument document = io::parse_yaml_file(*words.config);
     for (const auto& entry : document.entries)
       set(entry.key, entry.value, {document.origin, entry.line}, sink);
   }
   for (const std::string& word : words.overrides) {
     const size_t equals = word.find('=');
-    set(word.substr(0, equals), io::parse_yaml_value(word.substr(equals + 1), "command line: " + word),
-        Place{}, sink);
+    const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
+    // The shell has had its say on quotes; a colon or a '#' of a prompt or a path is its own.
+    io::YamlValue parsed;
+    if (sink.type(key) == "text" || (sink.type(key) == "list" && !value.starts_with('['))) {
+      parsed.kind = Kind::scalar;
+      parsed.text = value;
+    } else {
+      parsed = io::parse_yaml_value(value, "command line: " + word);
+    }
+    set(key, parsed, Place{}, sink);
   }
 }
 

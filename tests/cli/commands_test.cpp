@@ -105,6 +105,19 @@ TEST(Generate, LengthIsBoundedAndRawContinuesPlainText) {
       << "the likeliest tokens do not depend on how many are asked for";
 }
 
+/// A prompt is taken as it stands, though other values of the command line are YAML.
+TEST(Generate, PromptIsVerbatim) {
+  const auto answer = [](const std::string& prompt) {
+    const Outcome outcome = generate({"prompt=" + prompt, "max_new_tokens=6", "raw=true"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    return outcome.out;
+  };
+  EXPECT_NE(answer("the cat # sat"), answer("the cat"));
+  EXPECT_NE(answer("the\n\ncat"), answer("the cat"));
+  EXPECT_NE(answer("\"the cat\""), answer("the cat"));
+  for (const char* prompt : {"the cat: sat", "[the cat", "null", "{", "- a", "'tis"}) answer(prompt);
+}
+
 TEST(Generate, DrawsAreThoseOfTheSeed) {
   const auto drawn = [](const std::string& seed) {
     return generate({"prompt=the cat", "max_new_tokens=12", "raw=true", "do_sample=true", "temperature=1.5",

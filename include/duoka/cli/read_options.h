@@ -26,14 +26,15 @@ namespace detail {
 /// What reading needs to know of a table, free of its target's type.
 struct OptionSink {
   std::function<void(const std::string& key, const OptionValue&, const Origin&)> set;
-  std::function<bool(std::string_view key)> is_list;
+  std::function<std::string(std::string_view key)> type;  ///< Option::type; "" when there is no such key.
 };
 void read_options(const OptionWords& words, const OptionSink& sink);
 }  // namespace detail
 
-/// Sets `target` from the config file (YAML), then from the key=value words, which win. Lists may be
-/// written as lists or as one text with commas; a section `a: {b: 1}` is the key `a.b`.
-/// Throws ConfigError with file and line. Checks required options.
+/// Sets `target` from the config file (YAML), then from the key=value words, which win. The value of a word
+/// is YAML too, but for texts, which are taken as they stand: prompt='a: b # c'. Lists may be written as
+/// lists or as one text with commas; a section `a: {b: 1}` is the key `a.b`. Throws ConfigError with file and
+/// line. Checks required options.
 template <class Target>
 Target read_options(const OptionWords& words, const OptionTable<Target>& table) {
   Target target;
@@ -41,10 +42,11 @@ Target read_options(const OptionWords& words, const OptionTable<Target>& table) 
   sink.set = [&](const std::string& key, const OptionValue& value, const Origin& origin) {
     table.set(target, key, value, origin);
   };
-  sink.is_list = [&](std::string_view key) {
+  sink.type = [&](std::string_view key) {
     const auto& options = table.options();
-    return std::any_of(options.begin(), options.end(),
-                       [&](const auto& option) { return option.name == key && option.type == "list"; });
+    const auto found =
+        std::find_if(options.begin(), options.end(), [&](const auto& option) { return option.name == key; });
+    return found == options.end() ? std::string() : found->type;
   };
   detail::read_options(words, sink);
   table.check_required(target);
