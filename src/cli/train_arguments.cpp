@@ -206,8 +206,20 @@ const OptionTable<TrainArguments>& inspect_options() {
   return table;
 }
 
+namespace {
+/// resume_from_checkpoint is true, false or a folder: "true", "" and its name.
+std::string resume_text(const std::string& found) {
+  for (const char* word : {"true", "True", "yes", "on"})
+    if (found == word) return "true";
+  for (const char* word : {"false", "False", "no", "off"})
+    if (found == word) return "";
+  return found;
+}
+}  // namespace
+
 TrainArguments read_train_arguments(const OptionWords& words) {
-  const A arguments = read_options(words, train_options());
+  A arguments = read_options(words, train_options());
+  arguments.resume_from_checkpoint = resume_text(arguments.resume_from_checkpoint);
   check_train_arguments(arguments);
   return arguments;
 }

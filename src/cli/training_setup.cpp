@@ -165,7 +165,7 @@ train::TrainerOptions trainer_options(const TrainArguments& a, int64_t total_ste
 
 std::optional<fs::path> checkpoint_to_resume(const TrainArguments& arguments) {
   const std::string& asked = arguments.resume_from_checkpoint;
-  if (asked.empty() || asked == "false") return std::nullopt;
+  if (asked.empty()) return std::nullopt;
   if (asked != "true") {
     if (!fs::is_directory(asked))
       throw ConfigError(text("resume_from_checkpoint: there is no folder '", asked, "'"));

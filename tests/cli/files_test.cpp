@@ -184,6 +184,18 @@ TEST_F(FilesTest, FolderOfAnEarlierRunIsNotWrittenOver) {
   EXPECT_EQ(read_text_file(shop_ / "out/adapter_model.safetensors"), adapter);
 }
 
+TEST_F(FilesTest, ResumeFalseIsNotResume) {
+  ASSERT_EQ(train({"max_steps=2"}).exit_code, 0);
+  const Outcome refused = train({"max_steps=1", "resume_from_checkpoint=False"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.all();
+  EXPECT_THAT(refused.err, HasSubstr("holds an earlier run"));
+  ASSERT_EQ(train({"max_steps=1", "resume_from_checkpoint=false", "overwrite_output_dir=true"}).exit_code, 0);
+  EXPECT_EQ(names(shop_ / "out", "checkpoint-"), (std::set<std::string>{"checkpoint-1"}));
+  const Outcome resumed = train({"max_steps=2", "resume_from_checkpoint=yes"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_THAT(resumed.err, HasSubstr("checkpoint-1 after step 1"));
+}
+
 TEST_F(FilesTest, ResumeWithoutACheckpointIsRefused) {
   const Outcome nothing = train({"max_steps=1", "resume_from_checkpoint=true"});
   EXPECT_EQ(nothing.exit_code, 2) << nothing.all();
