@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "duoka/core/error.h"
@@ -115,6 +117,18 @@ void check_output_folder(const TrainArguments& arguments) {
         "); set resume_from_checkpoint: true to go on with it, overwrite_output_dir: true to start anew, or "
         "another output_dir"));
   }
+}
+
+OutputLock::OutputLock(const fs::path& output_dir)
+    : fd_(::open(output_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (fd_ < 0 || ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(fd_);
+  throw ConfigError(text("output_dir: another run is writing into ", output_dir.string(),
+                         "; wait for its end, or choose another output_dir"));
+}
+
+OutputLock::~OutputLock() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void remove_earlier_run(const fs::path& output_dir) {

@@ -13,6 +13,21 @@ namespace duoka::cli {
 /// says.
 void check_output_folder(const TrainArguments& arguments);
 
+/// Keeps a second run out of `output_dir` while it lives: two would write into one another's checkpoints. The
+/// system gives the folder free when the process ends, however it ends. Where a file system has no locks,
+/// this does nothing.
+class OutputLock final {
+ public:
+  /// Throws ConfigError when another run holds the folder. The folder exists.
+  explicit OutputLock(const std::filesystem::path& output_dir);
+  ~OutputLock();
+  OutputLock(const OutputLock&) = delete;
+  OutputLock& operator=(const OutputLock&) = delete;
+
+ private:
+  int fd_;
+};
+
 /// Removes what an earlier run left in `output_dir`: its checkpoints, logs and results. Files of other names
 /// stay.
 void remove_earlier_run(const std::filesystem::path& output_dir);

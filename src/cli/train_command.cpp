@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iomanip>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -115,16 +116,21 @@ void warn_limits(const TrainArguments& arguments, const model::ModelConfig& conf
                      config.max_positions, " (max_position_embeddings); set cutoff_len"));
 }
 
-/// The folder for results, empty of an earlier run where the user said so. Rank 0 acts, all wait.
-void prepare_output(const TrainArguments& arguments, parallel::Engine& engine, const RankContext& context) {
+/// The folder for results, empty of an earlier run where the user said so, and closed to others. Rank 0 acts,
+/// all wait.
+std::unique_ptr<OutputLock> prepare_output(const TrainArguments& arguments, parallel::Engine& engine,
+                                           const RankContext& context) {
+  std::unique_ptr<OutputLock> lock;
   if (context.log.rank() == 0) {
     const std::string warning =
         train::check_output_dir(arguments.output_dir, train::checkpoint_bytes(engine.slots()));
     if (!warning.empty()) context.log.warning(warning);
+    lock = std::make_unique<OutputLock>(arguments.output_dir);
     if (arguments.overwrite_output_dir && arguments.resume_from_checkpoint.empty())
       remove_earlier_run(arguments.output_dir);
   }
   comm::barrier(context.group);
+  return lock;
 }
 
 void say_end(const TrainArguments& arguments, const train::TrainSummary& summary, const Log& log) {
@@ -178,7 +184,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
   warn_limits(arguments, config, data.train, total_steps, log);
-  prepare_output(arguments, *engine, context);
+  const auto lock = prepare_output(arguments, *engine, context);
 
   const auto write = [&](const std::filesystem::path& folder) {
     write_tuned(folder, decoder, plan, arguments, tokenizer, log);

@@ -222,6 +222,20 @@ TEST_F(LaunchTest, NohupIsHeeded) {
   EXPECT_EQ(running.wait().exit_code, 128 + SIGTERM);
 }
 
+TEST_F(LaunchTest, ASecondRunIsKeptOutOfTheFolder) {
+  Running first(endless({"--cards", "2"}));
+  ASSERT_TRUE(first.wait_for_text("step=3 ")) << first.err();
+  const Outcome second = run_duoka(endless({"overwrite_output_dir=true"}));
+  EXPECT_EQ(second.exit_code, 2) << second.all();
+  EXPECT_THAT(second.err, HasSubstr("error: ConfigError: output_dir: another run is writing into "));
+  const std::string step = field(lines_with(first.err(), "step=").back(), "step");
+  EXPECT_TRUE(first.wait_for_text("step=" + std::to_string(std::stoll(step) + 100) + " ")) << first.err();
+  first.send(SIGKILL);
+  first.wait();
+  const Outcome third = run_duoka(train("out", {"max_steps=1", "overwrite_output_dir=true"}));
+  EXPECT_EQ(third.exit_code, 0) << third.all();
+}
+
 TEST_F(LaunchTest, NumberOfCardsIsChecked) {
   for (const auto& [words, says] : std::initializer_list<std::pair<Words, const char*>>{
            {{"train", "--cards", "0"}, "--cards: found 0; wanted a number from 1 to 4096"},
