@@ -8,6 +8,7 @@
 #include "duoka/cli/command.h"
 #include "duoka/cli/generate_arguments.h"
 #include "duoka/cli/read_options.h"
+#include "duoka/core/error.h"
 #include "duoka/train/stop_signal.h"
 
 namespace duoka::cli {
@@ -48,7 +49,14 @@ int run(const CommandLine& line) {
       continue;
     }
     conversation.messages.push_back({"user", message});
-    conversation.messages.push_back({"assistant", answer(speaker, conversation)});
+    try {
+      conversation.messages.push_back({"assistant", answer(speaker, conversation)});
+    } catch (const ConfigError& too_long) {
+      // Who sits there would lose the talk; a script has to know.
+      if (!asks) throw;
+      conversation.messages.pop_back();
+      std::cout << too_long.what() << "; say less, or /clear to forget the conversation\n";
+    }
   }
   if (asks) std::cout << std::endl;
   return 0;

@@ -9,6 +9,7 @@
 #include "cli/training_setup.h"
 #include "duoka/cli/command.h"
 #include "duoka/core/error.h"
+#include "duoka/core/text.h"
 #include "duoka/parallel/evaluate.h"
 
 namespace duoka::cli {
@@ -46,6 +47,9 @@ int eval_on(const TrainArguments& arguments, RankContext& context) {
     }
   }
   if (log.rank() != 0) return 0;
+  if (!std::isfinite(sums.mean()))
+    throw StateError(text("the loss is not finite; the weights of ", arguments.model_name_or_path,
+                          " or of the adapter are damaged"));
   std::cout << std::setprecision(7) << "{\"eval_loss\": " << sums.mean()
             << ", \"perplexity\": " << std::exp(sums.mean()) << ", \"rows\": " << rows.size()
             << ", \"trained_tokens\": " << sums.num_trained << "}" << std::endl;

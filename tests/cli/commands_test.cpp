@@ -256,6 +256,30 @@ TEST(Eval, SeveralCardsGiveTheLossOfOne) {
   EXPECT_EQ(json::parse(two.out)["trained_tokens"], json::parse(one.out)["trained_tokens"]);
 }
 
+/// A loss that is no number is no result: scripts read the line as JSON.
+TEST(Eval, DamagedWeightsAreAnError) {
+  const Workshop shop;
+  fs::copy(Workshop::case_file("models/tiny-llama"), shop / "damaged");
+  const fs::path weights = shop / "damaged" / "model.safetensors";
+  std::string bytes = read_text_file(weights);
+  write_file(weights, bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xC0\x7F", 4)));  // NaN
+  const Outcome outcome = run_duoka(shop.eval(shop / "damaged", Workshop::case_file("rows7.jsonl")));
+  EXPECT_EQ(outcome.exit_code, 6) << outcome.all();
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("error: StateError: the loss is not finite"));
+}
+
+/// At a terminal a message that does not fit ends neither the chat nor what was said before.
+TEST(Chat, AMessageTooLongIsSaidAndLeftOut) {
+  const std::string command = duoka_binary() + " chat " + Workshop::model_word() + " max_new_tokens=3";
+  const std::string input = std::string(600, 'a') + "\nthe cat\n/exit\n";
+  const Outcome outcome = run_duoka({"-qec", command, "/dev/null"}, {.input = input, .program = "script"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.out, HasSubstr("tokens; this model takes 256; say less, or /clear"));
+  const Outcome piped = run_duoka({"chat", Workshop::model_word(), "max_new_tokens=3"}, {.input = input});
+  EXPECT_EQ(piped.exit_code, 2) << piped.all();
+}
+
 TEST(Doctor, SaysWhatThereIsAndThatTrainingCanRun) {
   const Outcome outcome = run_duoka({"doctor", "backend=gloo"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
