@@ -116,6 +116,17 @@ void warn_limits(const TrainArguments& arguments, const model::ModelConfig& conf
                      config.max_positions, " (max_position_embeddings); set cutoff_len"));
 }
 
+/// resume_from_checkpoint: true takes the newest checkpoint that is whole; updates are lost where a newer one
+/// is not.
+void warn_damaged(const TrainArguments& arguments, const std::filesystem::path& taken, const Log& log) {
+  if (log.rank() != 0 || arguments.resume_from_checkpoint != "true") return;
+  const int64_t step = train::read_state(taken).step;
+  for (const auto& folder : train::earlier_checkpoints(arguments.output_dir))
+    if (train::checkpoint_step(folder) > step)
+      log.warning(text(folder.string(), " is damaged (a file is missing or has another size); going on from ",
+                       taken.string()));
+}
+
 /// The folder for results, empty of an earlier run where the user said so, and closed to others. Rank 0 acts,
 /// all wait.
 std::unique_ptr<OutputLock> prepare_output(const TrainArguments& arguments, parallel::Engine& engine,
@@ -184,6 +195,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
   warn_limits(arguments, config, data.train, total_steps, log);
+  if (checkpoint) warn_damaged(arguments, *checkpoint, log);
   const auto lock = prepare_output(arguments, *engine, context);
 
   const auto write = [&](const std::filesystem::path& folder) {

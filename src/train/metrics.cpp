@@ -2,7 +2,6 @@
 #include "duoka/train/metrics.h"
 
 #include <cmath>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -44,19 +43,6 @@ void add_times(Json& line, const StepReport& report) {
   line["remaining_time"] = clock_text(report.remaining_seconds());
 }
 
-/// The lines of a log up to `step`. A last line that was cut, or one that is not ours, is dropped too.
-std::string lines_up_to(const std::filesystem::path& path, int64_t step) {
-  std::istringstream in(read_text_file(path));
-  std::string kept;
-  for (std::string line; std::getline(in, line);) {
-    const Json entry = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!entry.is_object() || !entry.contains("current_steps") || !entry["current_steps"].is_number_integer())
-      continue;
-    if (entry["current_steps"].get<int64_t>() <= step) kept += line + "\n";
-  }
-  return kept;
-}
-
 void merge_into(const std::filesystem::path& path, const Results& values) {
   Json object = Json::object();
   if (std::filesystem::exists(path)) {
@@ -71,12 +57,8 @@ void merge_into(const std::filesystem::path& path, const Results& values) {
 }  // namespace
 
 TrainerLog::TrainerLog(const std::filesystem::path& output_dir, int64_t resume_step)
-    : path_(output_dir / "trainer_log.jsonl") {
-  const std::string kept =
-      resume_step > 0 && std::filesystem::exists(path_) ? lines_up_to(path_, resume_step) : std::string();
-  write_file_atomically(path_, kept);
-  descriptor_ = open_for_append(path_);
-}
+    : path_(output_dir / "trainer_log.jsonl"),
+      descriptor_(open_lines_up_to(path_, "current_steps", resume_step)) {}
 
 TrainerLog::~TrainerLog() { ::close(descriptor_); }
 

@@ -18,16 +18,6 @@ namespace {
 
 constexpr std::string_view prefix = "checkpoint-";
 
-std::optional<int64_t> step_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  if (!name.starts_with(prefix)) return std::nullopt;
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
-  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
-  return step;
-}
-
 bool is_complete(const fs::path& folder) {
   try {
     verify_manifest(folder, read_manifest(folder), /*read_bytes=*/false);
@@ -51,13 +41,23 @@ void remove_at_once(const fs::path& folder) {
 
 }  // namespace
 
+std::optional<int64_t> checkpoint_step(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(prefix)) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
+  return step;
+}
+
 std::string checkpoint_name(int64_t step) { return text(prefix, step); }
 
 std::vector<std::pair<int64_t, fs::path>> list_checkpoints(const fs::path& output_dir) {
   std::vector<std::pair<int64_t, fs::path>> found;
   std::error_code error;
   for (const auto& item : fs::directory_iterator(output_dir, error)) {
-    const auto step = step_of(item.path());
+    const auto step = checkpoint_step(item.path());
     if (step && item.is_directory(error) && is_complete(item.path())) found.emplace_back(*step, item.path());
   }
   std::sort(found.begin(), found.end());
@@ -68,7 +68,7 @@ std::vector<fs::path> earlier_checkpoints(const fs::path& output_dir) {
   std::vector<fs::path> found;
   std::error_code error;
   for (const auto& item : fs::directory_iterator(output_dir, error))
-    if (step_of(item.path()) && has_manifest(item.path())) found.push_back(item.path());
+    if (checkpoint_step(item.path()) && has_manifest(item.path())) found.push_back(item.path());
   std::sort(found.begin(), found.end());
   return found;
 }

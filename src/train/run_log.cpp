@@ -3,7 +3,10 @@
 
 #include <cmath>
 
+#include <unistd.h>
+
 #include "duoka/core/text.h"
+#include "train/append_file.h"
 
 namespace duoka::train {
 
@@ -17,10 +20,28 @@ void blend(double& average, double value) {
 }  // namespace
 
 RunLog::RunLog(const TrainerOptions& options, const Log& log, int64_t resume_step, TrainerState& state)
-    : options_(options), log_(log), state_(state), bar_(log), start_(Clock::now()), last_(start_) {
+    : options_(options),
+      log_(log),
+      state_(state),
+      bar_(log),
+      row_ids_path_(options.output_dir / "row_ids.jsonl"),
+      start_(Clock::now()),
+      last_(start_) {
   if (log.rank() != 0) return;
   file_ = std::make_unique<TrainerLog>(options.output_dir, resume_step);
+  if (options.log_row_ids) row_ids_ = open_lines_up_to(row_ids_path_, "step", resume_step);
   if (options.has_tensorboard) events_ = std::make_unique<EventFile>(options.output_dir / "runs");
+}
+
+RunLog::~RunLog() {
+  if (row_ids_ >= 0) ::close(row_ids_);
+}
+
+void RunLog::rows(int64_t step, int64_t epoch, const std::vector<std::string>& of_ranks) {
+  if (row_ids_ < 0) return;
+  append(row_ids_,
+         text("{\"step\": ", step, ", \"epoch\": ", epoch, ", \"ranks\": [", join(of_ranks), "]}\n"),
+         row_ids_path_);
 }
 
 double RunLog::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

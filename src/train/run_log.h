@@ -2,8 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "duoka/core/log.h"
 #include "duoka/train/metrics.h"
@@ -20,6 +23,9 @@ class RunLog {
  public:
   /// `resume_step`: updates made before this process. `history` outlives this.
   RunLog(const TrainerOptions& options, const Log& log, int64_t resume_step, TrainerState& state);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
 
   /// One update: `loss`, `norm`, `learning_rate`, and `num_tokens` over all ranks.
   struct Step {
@@ -35,6 +41,8 @@ class RunLog {
   /// Time until the next step() is not the run's speed (evaluating, saving).
   void pause();
 
+  /// With log_row_ids: the rows of an update, a list for each rank.
+  void rows(int64_t step, int64_t epoch, const std::vector<std::string>& of_ranks);
   /// Since this object was made.
   double seconds() const;
   int64_t num_tokens() const { return num_tokens_; }
@@ -54,6 +62,8 @@ class RunLog {
   std::unique_ptr<TrainerLog> file_;
   std::unique_ptr<EventFile> events_;
   ProgressBar bar_;
+  std::filesystem::path row_ids_path_;
+  int row_ids_ = -1;  // a file descriptor, with log_row_ids
   Clock::time_point start_, last_;
   double seconds_per_step_ = 0;
   double tokens_per_second_ = 0;

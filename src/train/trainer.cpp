@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <vector>
 
 #include <ATen/ops/tensor.h>
@@ -89,7 +88,6 @@ class Trainer::Impl {
   int64_t evaluations_without_progress_ = 0;
   int64_t last_evaluated_ = -1;
   int64_t last_saved_ = -1;
-  std::unique_ptr<std::ofstream> row_ids_;
 };
 
 int64_t Trainer::Impl::agree(int64_t num_tokens) {
@@ -109,13 +107,7 @@ void Trainer::Impl::log_rows(const data::Update& update) {
   std::vector<std::string> ids;
   for (const int64_t id : update.row_ids) ids.push_back(std::to_string(id));
   const auto of_ranks = comm::all_gather_text("[" + join(ids) + "]", parts_.engine.group());
-  if (!is_main()) return;
-  if (row_ids_ == nullptr)
-    row_ids_ = std::make_unique<std::ofstream>(options_.output_dir / "row_ids.jsonl",
-                                               run_.step > 0 ? std::ios::app : std::ios::trunc);
-  *row_ids_ << text("{\"step\": ", run_.step + 1, ", \"epoch\": ", update.epoch, ", \"ranks\": [",
-                    join(of_ranks), "]}\n")
-            << std::flush;
+  log_->rows(run_.step + 1, update.epoch, of_ranks);
 }
 
 Trainer::Impl::Position Trainer::Impl::position() {

@@ -222,6 +222,15 @@ TEST_F(FilesTest, MoreCardsGoOnInTheSameEpoch) {
                     HasSubstr("step=4 total=6 epoch=1.000 "), HasSubstr("step=6 total=6 epoch=2.000 ")));
 }
 
+TEST_F(FilesTest, DamagedNewestCheckpointIsSaid) {
+  ASSERT_EQ(train({"max_steps=3", "save_steps=1"}).exit_code, 0);
+  fs::resize_file(shop_ / "out/checkpoint-3/adapter_model.safetensors", 100);
+  const Outcome resumed = train({"max_steps=3", "resume_from_checkpoint=true"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_THAT(resumed.err,
+              AllOf(HasSubstr("checkpoint-3 is damaged"), HasSubstr("checkpoint-2 after step 2")));
+}
+
 TEST_F(FilesTest, ResumedRunAppendsToTheLog) {
   ASSERT_EQ(train({"max_steps=2"}).exit_code, 0);
   const Outcome resumed = train({"max_steps=4", "resume_from_checkpoint=true"});

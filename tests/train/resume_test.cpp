@@ -187,6 +187,14 @@ TEST_F(ResumeWithOtherUpdates, RowsThatComeTwiceAreSaid) {
   EXPECT_EQ(joined(logged_rows(folder_ / "rest")), joined(logged_rows(folder_ / "whole"), 2));
 }
 
+/// A run that died after its last checkpoint has logged rows that are trained on again.
+TEST_F(ResumeWithOtherUpdates, RowsLoggedBeyondTheCheckpointGo) {
+  const auto whole = logged_rows(folder_ / "whole");
+  setup_.counts_from = folder_ / "whole" / "checkpoint-4";
+  SmallTraining(setup_, data_, folder_ / "whole").run(setup_.counts_from);
+  EXPECT_EQ(logged_rows(folder_ / "whole"), whole);
+}
+
 TEST_F(ResumeWithOtherUpdates, AWholeRunHasNothingLeft) { EXPECT_EQ(go_on(6, 4), 6); }
 
 /// A full training at a rate at which the held-out loss falls first and rises then.

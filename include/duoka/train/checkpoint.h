@@ -78,6 +78,9 @@ std::optional<std::filesystem::path> find_last_checkpoint(const std::filesystem:
 /// checkpoint-<step> with a manifest. Empty when there is no such folder.
 std::vector<std::filesystem::path> earlier_checkpoints(const std::filesystem::path& output_dir);
 
+/// The step in the name of a checkpoint's folder; none when it is no such name.
+std::optional<int64_t> checkpoint_step(const std::filesystem::path& folder);
+
 /// Settings that differ between the checkpoint and now: "learning_rate: 0.01 in the checkpoint, 0.02 now".
 /// The settings of now win; the caller tells the user.
 std::vector<std::string> differences(const std::map<std::string, std::string>& saved,
