@@ -2,9 +2,11 @@
 #include "duoka/core/log.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -27,8 +29,15 @@ void put(const std::string& bytes) {
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t n = ::write(STDERR_FILENO, bytes.data() + done, bytes.size() - done);
-    if (n <= 0) return;  // nowhere left to say it
-    done += static_cast<size_t>(n);
+    if (n > 0) {
+      done += static_cast<size_t>(n);
+    } else if (n < 0 && errno == EAGAIN) {
+      // A pipe whose reader made it non-blocking is full: wait as on any other.
+      pollfd room{STDERR_FILENO, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+    } else if (n == 0 || errno != EINTR) {
+      return;  // nowhere left to say it
+    }
   }
 }
 
@@ -71,13 +80,14 @@ int Log::columns() const {
   return 80;
 }
 
-Progress::Progress(const Log& log, std::string what, int64_t total, std::string unit)
+Progress::Progress(const Log& log, std::string what, int64_t total, std::string unit,
+                   std::chrono::milliseconds quiet)
     : log_(log),
-      what_(std::move(what)),
+      what_(printable(what)),
       unit_(std::move(unit)),
       total_(total),
       start_(Clock::now()),
-      next_(start_ + std::chrono::seconds(1)) {}
+      next_(start_ + quiet) {}
 
 Progress::~Progress() {
   if (!was_shown_) return;
@@ -115,7 +125,8 @@ std::string Progress::line(bool with_bar) const {
     out += "[" + std::string(full, '#') + std::string(static_cast<size_t>(std::min(room, 40)) - full, '.') +
            "] ";
   }
-  return out + tail;
+  // A line that wraps cannot be taken back from a terminal: one column for "…", one for the cursor.
+  return with_bar ? printable(out + tail, static_cast<size_t>(std::max(0, log_.columns() - 2))) : out + tail;
 }
 
 }  // namespace duoka

@@ -51,24 +51,44 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+namespace {
+
+bool is_later_byte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+/// How many bytes of the character that `text` begins with would drive a terminal: 0 where it is none of
+/// U+0000..U+001F, U+007F and, in two bytes, U+0080..U+009F.
+size_t control_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x20 || first == 0x7F) return 1;
+  return first == 0xC2 && text.size() > 1 && is_later_byte(text[1]) &&
+                 static_cast<unsigned char>(text[1]) < 0xA0
+             ? 2
+             : 0;
+}
+
+std::string escaped(char c) {
+  char escape[8];
+  std::snprintf(escape, sizeof escape, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  return escape;
+}
+
+}  // namespace
+
 std::string printable(std::string_view text, size_t max_bytes) {
   std::string shown;
-  for (const char c : text) {
+  while (!text.empty()) {
     if (shown.size() >= max_bytes) {
-      // Cut before a character, not within one: its later bytes are 10xxxxxx.
-      if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) {
-        while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80) shown.pop_back();
+      // Cut before a character, not within one.
+      if (is_later_byte(text[0])) {
+        while (!shown.empty() && is_later_byte(shown.back())) shown.pop_back();
         if (!shown.empty()) shown.pop_back();
       }
       return shown + "…";
     }
-    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F) {
-      shown += c;
-    } else {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      shown += escape;
-    }
+    const size_t num_controls = control_bytes(text);
+    for (const char c : text.substr(0, num_controls)) shown += escaped(c);
+    if (num_controls == 0) shown += text[0];
+    text.remove_prefix(std::max<size_t>(1, num_controls));
   }
   return shown;
 }

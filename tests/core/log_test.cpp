@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/core/log.h"
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <thread>
 
 #include <fcntl.h>
@@ -10,28 +11,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "duoka/core/files.h"
-#include "support/test_files.h"
+#include "support/stderr.h"
 
 namespace duoka {
 namespace {
 
-using duoka::testing::TemporaryFolder;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
-/// What `body` writes to standard error, which is a file meanwhile.
-std::string caught(const std::function<void()>& body) {
-  const TemporaryFolder folder;
-  const int file = ::open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0600);
-  const int before = ::dup(STDERR_FILENO);
-  ::dup2(file, STDERR_FILENO);
-  body();
-  ::dup2(before, STDERR_FILENO);
-  ::close(before);
-  ::close(file);
-  return read_text_file(folder / "err");
-}
+using namespace std::chrono_literals;
+using duoka::testing::caught;
+using duoka::testing::shown_on_terminal;
+using duoka::testing::with_stderr;
+using ::testing::StartsWith;
 
 TEST(Log, OnlyRankZeroInforms) {
   EXPECT_EQ(caught([] { Log(0, 2).info("loading"); }), "loading\n");
@@ -54,21 +43,139 @@ TEST(Log, NoStatusLineAndNoEscapesInAFile) {
   EXPECT_EQ(out, "done\n");
 }
 
+TEST(Log, AFullPipeThatDoesNotBlockGetsEveryLine) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_NONBLOCK), 0);
+  ASSERT_EQ(::fcntl(ends[0], F_SETPIPE_SZ, 4096), 4096);
+  const std::string line(10'000, 'x');  // more than the pipe holds, so it goes in parts
+  std::string read;
+  std::thread reader([&] {
+    std::this_thread::sleep_for(30ms);  // until when the writer has found the pipe full
+    char buffer[4096];
+    for (ssize_t n = 0;
+         read.size() < 4 * (line.size() + 1) && (n = ::read(ends[0], buffer, sizeof buffer)) != 0;)
+      if (n > 0) read.append(buffer, static_cast<size_t>(n));
+  });
+  with_stderr(ends[1], [&] {
+    for (int i = 0; i < 4; ++i) Log().info(line);
+  });
+  ::close(ends[1]);
+  reader.join();
+  ::close(ends[0]);
+  EXPECT_EQ(read, line + "\n" + line + "\n" + line + "\n" + line + "\n");
+}
+
+TEST(Log, ReaderThatWentAwayDoesNoHarm) {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  with_stderr(ends[1], [] { Log().info("to nobody"); });
+  ::close(ends[1]);
+  std::signal(SIGPIPE, before);
+}
+
+class Terminal : public ::testing::Test {
+ protected:
+  void SetUp() override { ::setenv("TERM", "xterm", 1); }
+};
+
+TEST_F(Terminal, StatusIsRedrawnBelowMessages) {
+  const std::string shown = shown_on_terminal(80, [] {
+    const Log log;
+    EXPECT_TRUE(log.has_status());
+    log.info("start");
+    log.status("10%");
+    log.info("note");
+    log.status("20%");
+    log.status("");
+    log.info("end");
+  });
+  EXPECT_EQ(shown, "start\n\r\x1b[K10%\r\x1b[Knote\n10%\r\x1b[K20%\r\x1b[Kend\n");
+}
+
+// Two Logs of a process share the terminal's one status line.
+TEST_F(Terminal, AnyLogGoesAroundTheStatusLine) {
+  const std::string shown = shown_on_terminal(80, [] {
+    const Log one, other;
+    one.status("10%");
+    other.warning("x");
+    one.status("");
+  });
+  EXPECT_EQ(shown, "\r\x1b[K10%\r\x1b[Kwarning: x\n10%\r\x1b[K");
+}
+
+TEST_F(Terminal, OtherRanksHaveNoStatus) {
+  const std::string shown = shown_on_terminal(80, [] {
+    const Log log(1, 2);
+    EXPECT_FALSE(log.has_status());
+    log.status("10%");
+  });
+  EXPECT_EQ(shown, "");
+}
+
+TEST_F(Terminal, ThatCannotMoveItsCursorHasNoStatus) {
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_EQ(shown_on_terminal(80, [] { Log().status("10%"); }), "");
+  ::unsetenv("TERM");
+  EXPECT_EQ(shown_on_terminal(80, [] { Log().status("10%"); }), "");
+}
+
+TEST_F(Terminal, ColumnsAreThoseItHas) {
+  shown_on_terminal(47, [] { EXPECT_EQ(Log().columns(), 47); });
+  shown_on_terminal(0, [] { EXPECT_EQ(Log().columns(), 80) << "a terminal that does not know"; });
+}
+
+TEST_F(Terminal, ProgressIsABarThatIsTakenAwayAtTheEnd) {
+  const std::string shown = shown_on_terminal(80, [] {
+    Progress progress(Log(), "reading", 2000, "rows", 0ms);
+    progress.advance(500);
+    progress.advance(1);  // too soon to draw anew
+  });
+  EXPECT_EQ(shown,
+            "\r\x1b[Kreading: 25% [##########..............................] 500 rows of 2,000 rows"
+            "\r\x1b[Kreading: 501 rows in 0:00\n");
+}
+
+TEST_F(Terminal, ProgressFitsAnyWidth) {
+  for (const int columns : {2, 10, 30, 45, 60, 200}) {
+    const std::string shown = shown_on_terminal(columns, [] {
+      Progress progress(Log(), "tokenising 数据.jsonl", 1'000'000, "rows", 0ms);
+      progress.advance(123'456);
+    });
+    const std::string bar = shown.substr(0, shown.find("\r", 1));
+    EXPECT_THAT(bar, StartsWith("\r\x1b[K"));
+    // Bytes outnumber columns here but for "…": three bytes in one column.
+    const int allowed = columns - 1 + (bar.ends_with("…") ? 2 : 0);
+    EXPECT_LE(static_cast<int>(bar.size()) - 4, allowed) << columns << ": " << bar;
+  }
+}
+
 TEST(Progress, IsSilentWhenQuick) {
   EXPECT_EQ(caught([] { Progress(Log(), "reading", 10, "rows").advance(10); }), "");
 }
 
-TEST(Progress, SpeaksOnceASecondHasPassedAndAtTheEnd) {
+TEST(Progress, InAFileIsALineNowAndThenAndOneAtTheEnd) {
   const std::string out = caught([] {
-    Progress progress(Log(), "reading", 4096, "bytes");
+    Progress progress(Log(), "reading", 4096, "bytes", 20ms);
     progress.advance(1024);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    std::this_thread::sleep_for(25ms);
     progress.advance(1024);
-    progress.advance(2048);
+    progress.advance(2048);  // within ten seconds of the last line
   });
-  EXPECT_THAT(out, HasSubstr("reading: 50% 2.0 KiB of 4.0 KiB\n"));
-  EXPECT_THAT(out, HasSubstr("reading: 4.0 KiB in 0:01\n"));
-  EXPECT_THAT(out, Not(HasSubstr("\r")));
+  EXPECT_EQ(out, "reading: 50% 2.0 KiB of 4.0 KiB\nreading: 4.0 KiB in 0:00\n");
+}
+
+TEST(Progress, OfMoreThanExpectedStaysAtTheWhole) {
+  const std::string out = caught([] { Progress(Log(), "reading", 10, "rows", 0ms).advance(25); });
+  EXPECT_THAT(out, StartsWith("reading: 100% 25 rows of 10 rows\n"));
+  const std::string unknown = caught([] { Progress(Log(), "reading", 0, "rows", 0ms).advance(25); });
+  EXPECT_THAT(unknown, StartsWith("reading: 0% 25 rows of 0 rows\n"));
+}
+
+TEST(Progress, NameOfAFileDrivesNoTerminal) {
+  const std::string out = caught([] { Progress(Log(), "reading a\x1b[2J\n", 10, "rows", 0ms).advance(5); });
+  EXPECT_EQ(out, "reading a\\x1B[2J\\x0A: 50% 5 rows of 10 rows\nreading a\\x1B[2J\\x0A: 5 rows in 0:00\n");
 }
 
 }  // namespace

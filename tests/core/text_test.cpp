@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/core/text.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 namespace duoka {
@@ -22,14 +24,23 @@ TEST(Nearest, FindsTypingMistakesAndNothingElse) {
   EXPECT_EQ(nearest("fb16", keys), "bf16");  // neighbours swapped count once
   EXPECT_EQ(nearest("temperature", keys), "");
   EXPECT_EQ(nearest("x", {}), "");
+  EXPECT_EQ(nearest("lora_rank", {"lora_rank_", "lora_rank"}), "lora_rank") << "the nearest, not the first";
+  EXPECT_EQ(nearest("bf8", {"bf6", "bf7"}), "bf6") << "of equals the first";
+  EXPECT_EQ(nearest("bf61", {"bf16", "bf32"}), "bf16");
 }
 
 TEST(Printable, StaysOneLineAndNoEscapeSequence) {
   EXPECT_EQ(printable("weight 你好"), "weight 你好");
   EXPECT_EQ(printable(std::string_view("a\nb\x1b[2J\0c\x7f", 10)), "a\\x0Ab\\x1B[2J\\x00c\\x7F");
+  EXPECT_EQ(printable("a\u009b2Jb\u0080\u009f\u00a0é"), "a\\xC2\\x9B2Jb\\xC2\\x80\\xC2\\x9F\u00a0é")
+      << "8-bit controls";
+  EXPECT_EQ(printable("\xC2"), "\xC2");
+  EXPECT_EQ(printable("abcd", 4), "abcd");
   EXPECT_EQ(printable("abcdef", 4), "abcd…");
+  EXPECT_EQ(printable("abc", 0), "…");
   EXPECT_EQ(printable("ab你好", 5), "ab你…");
-  EXPECT_EQ(printable("ab你好", 7), "ab你…");  // no half character
+  EXPECT_EQ(printable("ab你好", 7), "ab你…");    // no half character
+  EXPECT_EQ(printable("\x80\x80\x80", 2), "…");  // nothing but later bytes
 }
 
 TEST(BytesText, ChoosesItsUnit) {
@@ -37,6 +48,7 @@ TEST(BytesText, ChoosesItsUnit) {
   EXPECT_EQ(bytes_text(1023), "1023 B");
   EXPECT_EQ(bytes_text(1536), "1.5 KiB");
   EXPECT_EQ(bytes_text(int64_t{3} << 40), "3.0 TiB");
+  EXPECT_EQ(bytes_text(std::numeric_limits<int64_t>::max()), "8192.0 PiB");
   EXPECT_EQ(bytes_text(-2048), "-2.0 KiB");
 }
 
@@ -45,6 +57,8 @@ TEST(DurationText, RoundsToSeconds) {
   EXPECT_EQ(duration_text(83.0), "1:23");
   EXPECT_EQ(duration_text(59.6), "1:00");
   EXPECT_EQ(duration_text(4000), "1:06:40");
+  EXPECT_EQ(duration_text(3599.6), "1:00:00");
+  EXPECT_EQ(duration_text(360000), "100:00:00");
   EXPECT_EQ(duration_text(-5), "0:00");
 }
 
@@ -52,6 +66,8 @@ TEST(CountText, GroupsThousands) {
   EXPECT_EQ(count_text(0), "0");
   EXPECT_EQ(count_text(999), "999");
   EXPECT_EQ(count_text(123456), "123,456");
+  EXPECT_EQ(count_text(1000), "1,000");
+  EXPECT_EQ(count_text(-999), "-999");
   EXPECT_EQ(count_text(-1234567), "-1,234,567");
 }
 

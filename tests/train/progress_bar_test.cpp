@@ -4,12 +4,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <pty.h>
 #include <unistd.h>
 
-#include "duoka/core/files.h"
-#include "support/test_files.h"
+#include "support/stderr.h"
 
 namespace duoka::train {
 namespace {
@@ -65,16 +62,6 @@ TEST(LineText, IsKeyValuePairs) {
             "elapsed=1:01 left=0:50");
 }
 
-/// What `body` writes to stderr when that is `descriptor`.
-template <class Body>
-void with_stderr(int descriptor, const Body& body) {
-  const int before = ::dup(STDERR_FILENO);
-  ::dup2(descriptor, STDERR_FILENO);
-  body();
-  ::dup2(before, STDERR_FILENO);
-  ::close(before);
-}
-
 void run(int rank) {
   ProgressBar bar((Log(rank, 4)));
   for (int64_t step = 1; step <= 20; ++step) bar.update(report_at(step), true);
@@ -85,7 +72,7 @@ TEST(ProgressBar, CaseH04PlainLinesInAFile) {
   const testing::TemporaryFolder folder;
   const auto path = folder / "log";
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT, 0600);
-  with_stderr(file, [&] {
+  testing::with_stderr(file, [&] {
     for (int rank = 0; rank < 4; ++rank) run(rank);
     EXPECT_THAT(read_text_file(path), HasSubstr("step=20 "));
   });
@@ -97,29 +84,9 @@ TEST(ProgressBar, CaseH04PlainLinesInAFile) {
     EXPECT_THAT(log, HasSubstr("step=" + std::to_string(step) + " total=200"));
 }
 
-/// What comes out of a terminal until `wanted` is in it, at most ten seconds: the kernel hands characters on
-/// some time after they are written.
-std::string read_until(int terminal, const std::string& wanted) {
-  std::string shown;
-  pollfd ready{terminal, POLLIN, 0};
-  while (shown.find(wanted) == std::string::npos && ::poll(&ready, 1, 10'000) > 0) {
-    char buffer[4096];
-    const ssize_t length = ::read(terminal, buffer, sizeof buffer);
-    if (length <= 0) break;
-    shown.append(buffer, static_cast<size_t>(length));
-  }
-  return shown;
-}
-
 TEST(ProgressBar, RedrawsOneLineOnATerminal) {
-  int terminal = -1, screen = -1;
-  const winsize size{24, 60, 0, 0};
-  ASSERT_EQ(::openpty(&terminal, &screen, nullptr, nullptr, &size), 0);
   ::setenv("TERM", "xterm", 1);
-  with_stderr(screen, [] { run(0); });
-  const std::string shown = read_until(terminal, "20/200 [");
-  ::close(terminal);
-  ::close(screen);
+  const std::string shown = testing::shown_on_terminal(60, [] { run(0); });
   EXPECT_THAT(shown, HasSubstr("\r\x1b[K20/200 ["));
   EXPECT_EQ(shown.find('\n'), std::string::npos);
 }

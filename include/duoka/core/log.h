@@ -36,13 +36,13 @@ class Log {
   bool has_status_;
 };
 
-/// Progress of work whose size is known: silent for the first second, then a bar on a terminal and a
-/// plain line every ten seconds elsewhere; a final line if anything was shown. Call advance() from one
-/// thread.
+/// Progress of work whose size is known: silent at first, then a bar on a terminal and a plain line every
+/// ten seconds elsewhere; a final line if anything was shown. Call advance() from one thread.
 class Progress {
  public:
-  /// `unit`: what is counted, "rows"; "bytes" is printed with binary units.
-  Progress(const Log& log, std::string what, int64_t total, std::string unit);
+  /// `unit`: what is counted, "rows"; "bytes" is printed with binary units. `quiet`: how long it is silent.
+  Progress(const Log& log, std::string what, int64_t total, std::string unit,
+           std::chrono::milliseconds quiet = std::chrono::seconds(1));
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
