@@ -37,6 +37,8 @@ int64_t integer(std::string_view found) {
   const std::string_view digits = without_plus(found);
   int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error == std::errc::result_out_of_range)
+    throw ConfigError(text("found '", found, "'; wanted a whole number of at most 18 digits"));
   if (error != std::errc() || end != digits.data() + digits.size())
     throw ConfigError(text("found '", found, "'; wanted a whole number"));
   return value;

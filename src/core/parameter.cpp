@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "duoka/core/error.h"
+#include "duoka/core/text.h"
 
 namespace duoka {
 
@@ -36,6 +37,9 @@ void prepare(Parameter& parameter) {
 
 void Parameter::accumulate(const at::Tensor& g) {
   prepare(*this);
+  if (g.sizes() != grad.sizes())  // add_ would spread a smaller one out
+    throw StateError(
+        text("gradient of shape ", g.sizes(), " for parameter ", name, " of shape ", grad.sizes()));
   grad.add_(g);
 }
 
@@ -44,7 +48,7 @@ void Parameter::accumulate_product(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() == grad.scalar_type() && b.scalar_type() == grad.scalar_type())
     grad.addmm_(a.t(), b);
   else
-    grad.add_(a.t().mm(b));  // half-precision operands: the product is rounded once, the sum stays in f32
+    accumulate(a.t().mm(b));  // half-precision operands: the product is rounded once, the sum stays in f32
 }
 
 void Parameter::accumulate_rows(const at::Tensor& ids, const at::Tensor& rows) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/core/dropout.h"
 
+#include <cmath>
+
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "core/dropout_rows.h"
@@ -100,12 +103,64 @@ TEST(Dropout, ScalesWhatIsKept) {
   }
 }
 
+TEST(Dropout, KeepsTheMean) {
+  const Stream stream = stream_of({{1000, 1}, {1000, 2}});
+  const auto x = at::ones({2000, 500}, at::kDouble);
+  for (const double p : {0.1, 0.5, 0.9})
+    EXPECT_NEAR(Dropout(p, 3).apply(x, stream).mean().item<double>(), 1, 5 * std::sqrt(p / (1 - p) / 1e6))
+        << p;
+}
+
+// Dropped units of a token are as many as of independent draws: the spread of their number is the binomial
+// one.
+TEST(Dropout, DropsIndependently) {
+  const auto mask = kept(0.3, 3, stream_of({{4000, 1}}), 500).to(at::kDouble);
+  const double variance = mask.sum(1).var().item<double>(), binomial = 500 * 0.3 * 0.7;
+  EXPECT_NEAR(variance / binomial, 1, 5 * std::sqrt(2.0 / 4000)) << "by tokens";
+  const double by_column = mask.sum(0).var().item<double>() / (4000 * 0.3 * 0.7);
+  EXPECT_NEAR(by_column, 1, 5 * std::sqrt(2.0 / 500)) << "by columns";
+}
+
+TEST(Dropout, HigherRateDropsMoreOfTheSameUnits) {
+  const Stream stream = stream_of({{50, 1}});
+  const auto some = kept(0.2, 3, stream, 100), fewer = kept(0.6, 3, stream, 100);
+  EXPECT_TRUE(at::equal(some.logical_and(fewer), fewer));
+}
+
+TEST(Dropout, IsTheSameOnAnyNumberOfThreads) {
+  const Stream stream = stream_of({{70, 1}, {1, 2}, {129, 3}});
+  const auto x = at::randn({200, 700});
+  const Dropout dropout(0.3, 5);
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto alone = dropout.apply(x, stream);
+  for (const int num_threads : {2, 3, 7}) {
+    at::set_num_threads(num_threads);
+    EXPECT_TRUE(at::equal(dropout.apply(x, stream), alone)) << num_threads;
+  }
+  at::set_num_threads(before);
+}
+
+// What apply() does is a symmetric matrix, so it is its own backward.
+TEST(Dropout, IsItsOwnBackward) {
+  const Stream stream = stream_of({{20, 1}});
+  const Dropout dropout(0.4, 5);
+  const auto x = at::randn({20, 70}, at::kDouble), dy = at::randn({20, 70}, at::kDouble);
+  auto dx = dy.clone();
+  dropout.apply_(dx, stream);
+  EXPECT_NEAR((dropout.apply(x, stream) * dy).sum().item<double>(), (x * dx).sum().item<double>(), 1e-11);
+}
+
 TEST(Dropout, DoesNothingWhereItShouldNot) {
   Stream stream = stream_of({{20, 1}});
   const auto x = at::randn({20, 8});
   EXPECT_TRUE(Dropout(0, 5).apply(x, stream).is_same(x));
   stream.is_training = false;
   EXPECT_TRUE(Dropout(0.5, 5).apply(x, stream).is_same(x));
+  EXPECT_FALSE(Dropout(0.5, 5).is_active(stream));
+  auto y = x.clone();
+  Dropout(0.5, 5).apply_(y, stream);
+  EXPECT_TRUE(at::equal(y, x));
 }
 
 TEST(Dropout, RefusesWhatCannotBe) {
