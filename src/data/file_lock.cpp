@@ -2,7 +2,6 @@
 #include "data/file_lock.h"
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -23,7 +22,8 @@ namespace {
 
 }  // namespace
 
-FileLock::FileLock(const std::filesystem::path& path, const std::function<void()>& on_wait)
+FileLock::FileLock(const std::filesystem::path& path, const std::function<void()>& on_wait,
+                   std::chrono::milliseconds patience)
     : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (fd_ < 0) fail(path, "open");
   const auto start = std::chrono::steady_clock::now();
@@ -36,7 +36,7 @@ FileLock::FileLock(const std::filesystem::path& path, const std::function<void()
       errno = code;
       fail(path, "lock");
     }
-    if (!was_told && std::chrono::steady_clock::now() - start > std::chrono::seconds(1)) {
+    if (!was_told && std::chrono::steady_clock::now() - start > patience) {
       on_wait();
       was_told = true;
     }

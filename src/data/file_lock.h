@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 
@@ -10,9 +11,10 @@ namespace duoka::data {
 /// it ends, so a dead holder blocks nobody. Excludes threads of one process from one another as well.
 class FileLock {
  public:
-  /// Makes the file when missing, and waits as long as another holds it; `on_wait` is called once, after a
-  /// second of waiting. Throws SystemError.
-  FileLock(const std::filesystem::path& path, const std::function<void()>& on_wait);
+  /// Makes the file when missing, and waits as long as another holds it; `on_wait` is called once, after
+  /// `patience` of waiting. Throws SystemError.
+  FileLock(const std::filesystem::path& path, const std::function<void()>& on_wait,
+           std::chrono::milliseconds patience = std::chrono::seconds(1));
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

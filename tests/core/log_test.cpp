@@ -65,6 +65,32 @@ TEST(Log, AFullPipeThatDoesNotBlockGetsEveryLine) {
   EXPECT_EQ(read, line + "\n" + line + "\n" + line + "\n" + line + "\n");
 }
 
+TEST(Log, ASignalDoesNotCutALine) {
+  struct sigaction handled {
+  }, before{};
+  handled.sa_handler = [](int) {};  // and no SA_RESTART: it interrupts a write
+  ::sigaction(SIGUSR1, &handled, &before);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::fcntl(ends[0], F_SETPIPE_SZ, 4096), 4096);
+  std::string read;
+  std::thread reader([&, writer = ::pthread_self()] {
+    for (int i = 0; i < 10; ++i) {
+      std::this_thread::sleep_for(5ms);
+      ::pthread_kill(writer, SIGUSR1);
+    }
+    char buffer[4096];
+    for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+      read.append(buffer, static_cast<size_t>(n));
+  });
+  with_stderr(ends[1], [] { Log().info(std::string(10'000, 'x')); });
+  ::close(ends[1]);
+  reader.join();
+  ::close(ends[0]);
+  ::sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(read, std::string(10'000, 'x') + "\n");
+}
+
 TEST(Log, ReaderThatWentAwayDoesNoHarm) {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   int ends[2];

@@ -258,7 +258,8 @@ TEST_F(TokenCacheTest, LockExcludesAndTellsOfTheWait) {
   std::atomic<bool> was_told = false;
   std::atomic<bool> has_it = false;
   std::thread second([&] {
-    const FileLock lock(path, [&] { was_told = true; });
+    const FileLock lock(
+        path, [&] { was_told = true; }, std::chrono::milliseconds(30));
     has_it = true;
   });
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -119,14 +119,21 @@ class CaseF08 : public ::testing::Test {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
+    static const bool is_made = make_folders();
+    if (!is_made) GTEST_SKIP() << "python3 (standard library) is needed to make the folders";
+  }
+  static bool make_folders() {
     const auto script = testing::fixture("cases/F08_make_folders.py");
     const std::string command =
-        "python3 '" + script.string() + "' '" + folder_.path().string() + "' > /dev/null";
-    if (std::system(command.c_str()) != 0)
-      GTEST_SKIP() << "python3 (standard library) is needed to make the folders";
+        "python3 '" + script.string() + "' '" + folder().path().string() + "' > /dev/null";
+    return std::system(command.c_str()) == 0;
+  }
+  static const testing::TemporaryFolder& folder() {
+    static const testing::TemporaryFolder made;
+    return made;
   }
   double loss(const char* name) {
-    Decoder decoder = Decoder::load(folder_ / name);
+    Decoder decoder = Decoder::load(folder() / name);
     // "the cat" -> "sat" in the template of the cases: their first row's first turn.
     Row row(
         std::vector<int32_t>{0, 3, 309, 203, 308, 282, 267, 4, 3, 69, 305, 288, 264, 88, 203, 87, 267, 4});
@@ -134,10 +141,8 @@ class CaseF08 : public ::testing::Test {
     return mean_loss(decoder, stream_of({row}));
   }
   std::string error(const char* name) {
-    return testing::message_of<FormatError>([&] { Decoder::load(folder_ / name); });
+    return testing::message_of<FormatError>([&] { Decoder::load(folder() / name); });
   }
-
-  testing::TemporaryFolder folder_;
 };
 
 TEST_F(CaseF08, GoodFoldersGiveTheLoss) {
