@@ -111,7 +111,7 @@ fs::path save_checkpoint(const fs::path& output_dir, std::span<const Slot> slots
     if (options.write_more) options.write_more(draft_path);
     write_manifest(draft_path);
     draft->commit();
-    remove_old_checkpoints(output_dir, options.save_total_limit,
+    remove_old_checkpoints(output_dir, options.save_total_limit, state.step,
                            options.keep_best ? state.trainer.best_model_checkpoint : "");
   });
   return final_path;

@@ -73,13 +73,15 @@ std::vector<fs::path> earlier_checkpoints(const fs::path& output_dir) {
   return found;
 }
 
-void remove_old_checkpoints(const fs::path& output_dir, int64_t limit, const std::string& best) {
+void remove_old_checkpoints(const fs::path& output_dir, int64_t limit, int64_t newest,
+                            const std::string& best) {
   if (limit <= 0) return;
-  const auto all = list_checkpoints(output_dir);
+  auto all = list_checkpoints(output_dir);
+  std::stable_partition(all.begin(), all.end(), [&](const auto& one) { return one.first > newest; });
   auto num_left = static_cast<int64_t>(all.size());
-  for (size_t i = 0; i + 1 < all.size() && num_left > limit; ++i) {
-    const fs::path& folder = all[i].second;
-    if (!best.empty() && folder.filename() == fs::path(best).filename()) continue;
+  for (const auto& [step, folder] : all) {
+    if (num_left <= limit) return;
+    if (step == newest || (!best.empty() && folder.filename() == fs::path(best).filename())) continue;
     remove_at_once(folder);
     --num_left;
   }

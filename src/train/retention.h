@@ -16,9 +16,12 @@ std::string checkpoint_name(int64_t step);
 std::vector<std::pair<int64_t, std::filesystem::path>> list_checkpoints(
     const std::filesystem::path& output_dir);
 
-/// Removes the oldest complete ones until `limit` are left (0: keeps all). The newest and the one named
-/// `best` ("" for none) stay in any case. Each vanishes at once, by a rename, before its files are removed.
-void remove_old_checkpoints(const std::filesystem::path& output_dir, int64_t limit, const std::string& best);
+/// Removes complete ones until `limit` are left (0: keeps all): those beyond `newest` first, the step just
+/// saved, for they are of a course that the run has gone back from, then the oldest. The newest and the one
+/// named `best` ("" for none) stay in any case. Each vanishes at once, by a rename, before its files are
+/// removed.
+void remove_old_checkpoints(const std::filesystem::path& output_dir, int64_t limit, int64_t newest,
+                            const std::string& best);
 
 /// Puts `replacement` in the place of `folder`, which exists.
 void replace_folder(const std::filesystem::path& replacement, const std::filesystem::path& folder);

@@ -218,6 +218,15 @@ TEST_F(CheckpointTest, CaseF05KeepsWhatTheLimitSays) {
   EXPECT_THAT(kept(3, "checkpoint-4"), ElementsAre("checkpoint-10", "checkpoint-12", "checkpoint-4"));
 }
 
+// A run that went back to checkpoint-2 keeps its own, not those of the course it left.
+TEST_F(CheckpointTest, TheLimitTakesALeftCourseFirst) {
+  for (const int64_t step : {2, 8, 10}) save(step);
+  save(4, {.save_total_limit = 3});
+  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-10", "checkpoint-2", "checkpoint-4"));
+  save(6, {.save_total_limit = 1});
+  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-6"));
+}
+
 /// ulimit -f for as long as it lives.
 class FileSizeLimit {
  public:
