@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,32 @@ bool is_of_a_run(const fs::path& path) {
   std::error_code error;
   const std::string name = path.filename().string();
   return name == "trainer_log.jsonl" || (name.starts_with("checkpoint-") && fs::is_directory(path, error));
+}
+
+bool is_run_file(const std::string& name) {
+  return is_weights(name) || std::find(run_files.begin(), run_files.end(), name) != run_files.end();
+}
+
+/// `word` without `end`; nothing when it ends otherwise.
+std::optional<std::string> without_end(const std::string& word, std::string_view end) {
+  if (!word.ends_with(end)) return std::nullopt;
+  return word.substr(0, word.size() - end.size());
+}
+
+/// A hidden file or folder of ours that no run which is alive would leave: half a file or checkpoint, or one
+/// on its way out. What replaces or was replaced counts only while the checkpoint itself is there.
+bool is_leftover(const fs::path& path) {
+  const std::string hidden = path.filename().string();
+  if (!hidden.starts_with(".")) return false;
+  const std::string name = hidden.substr(std::min(hidden.find_first_not_of('.'), hidden.size()));
+  if (const auto removed = without_end(name, ".removed")) return train::checkpoint_step(*removed).has_value();
+  if (const auto half = without_end(name, ".partial"))
+    return train::checkpoint_step(*half) || train::checkpoint_step(half->substr(0, half->rfind(".new"))) ||
+           is_run_file(half->substr(0, half->rfind('.')));
+  for (const char* end : {".new", ".replaced"})
+    if (const auto other = without_end(name, end))
+      return train::checkpoint_step(*other) && fs::exists(path.parent_path() / *other);
+  return false;
 }
 
 /// The entries of `folder`; none when it is no folder.
@@ -131,12 +158,18 @@ OutputLock::~OutputLock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+void remove_leftovers(const fs::path& output_dir) {
+  for (const fs::path& path : entries(output_dir)) {
+    std::error_code ignored;  // what cannot be removed only takes space
+    if (is_leftover(path)) fs::remove_all(path, ignored);
+  }
+}
+
 void remove_earlier_run(const fs::path& output_dir) {
   std::vector<fs::path> old = train::earlier_checkpoints(output_dir);
   for (const fs::path& path : entries(output_dir)) {
     const std::string name = path.filename().string();
-    if (is_weights(name) || std::find(run_files.begin(), run_files.end(), name) != run_files.end())
-      old.push_back(path);
+    if (is_run_file(name)) old.push_back(path);
   }
   for (const fs::path& path : entries(output_dir / "runs"))
     if (path.extension() == ".duoka") old.push_back(path);

@@ -28,6 +28,10 @@ class OutputLock final {
   int fd_;
 };
 
+/// Removes the hidden halves of files and checkpoints that a run which was killed left in `output_dir`. Only
+/// under the lock: they could be another run's work.
+void remove_leftovers(const std::filesystem::path& output_dir);
+
 /// Removes what an earlier run left in `output_dir`: its checkpoints, logs and results. Files of other names
 /// stay.
 void remove_earlier_run(const std::filesystem::path& output_dir);

@@ -116,14 +116,20 @@ void warn_limits(const TrainArguments& arguments, const model::ModelConfig& conf
                      config.max_positions, " (max_position_embeddings); set cutoff_len"));
 }
 
-/// resume_from_checkpoint: true takes the newest checkpoint that is whole; updates are lost where a newer one
-/// is not.
-void warn_damaged(const TrainArguments& arguments, const std::filesystem::path& taken, const Log& log) {
-  if (log.rank() != 0 || arguments.resume_from_checkpoint != "true") return;
-  const int64_t step = train::read_state(taken).step;
+/// Checkpoints of later updates than the one taken. resume_from_checkpoint: true takes the newest that is
+/// whole, so these are not; where one was named they are of a course that this run does not follow.
+void warn_later_checkpoints(const TrainArguments& arguments, const std::filesystem::path& taken,
+                            const Log& log) {
+  if (log.rank() != 0) return;
+  const bool is_newest = arguments.resume_from_checkpoint == "true";
+  const auto step = is_newest ? train::checkpoint_step(taken) : train::read_state(taken).step;
   for (const auto& folder : train::earlier_checkpoints(arguments.output_dir))
     if (train::checkpoint_step(folder) > step)
-      log.warning(text(folder.string(), " is damaged (a file is missing or has another size); going on from ",
+      log.warning(text(folder.string(),
+                       is_newest ? " is damaged (a file is missing or has another size); going on from "
+                                 : " is later than where this run goes on from; resume_from_checkpoint=true "
+                                   "would take it until this run is past it. Remove it if it is of no use. "
+                                   "Going on from ",
                        taken.string()));
 }
 
@@ -137,6 +143,7 @@ std::unique_ptr<OutputLock> prepare_output(const TrainArguments& arguments, para
         train::check_output_dir(arguments.output_dir, train::checkpoint_bytes(engine.slots()));
     if (!warning.empty()) context.log.warning(warning);
     lock = std::make_unique<OutputLock>(arguments.output_dir);
+    remove_leftovers(arguments.output_dir);
     if (arguments.overwrite_output_dir && arguments.resume_from_checkpoint.empty())
       remove_earlier_run(arguments.output_dir);
   }
@@ -147,9 +154,13 @@ std::unique_ptr<OutputLock> prepare_output(const TrainArguments& arguments, para
 void say_end(const TrainArguments& arguments, const train::TrainSummary& summary, const Log& log) {
   log.status("");  // the bar has said all it can
   const std::string earlier = summary.new_steps < summary.steps ? text(", up to ", summary.steps, ",") : "";
-  log.info(text("trained ", summary.new_steps, " updates", earlier, " in ", duration_text(summary.seconds),
-                ", ", static_cast<int64_t>(summary.tokens_per_second), " tokens/s, mean loss ",
-                summary.train_loss));
+  if (summary.new_steps == 0)
+    log.info(text("nothing was left to train: the checkpoint is at update ", summary.steps,
+                  " already; for more, raise max_steps or num_train_epochs"));
+  else
+    log.info(text("trained ", summary.new_steps, " updates", earlier, " in ", duration_text(summary.seconds),
+                  ", ", static_cast<int64_t>(summary.tokens_per_second), " tokens/s, mean loss ",
+                  summary.train_loss));
   if (summary.eval_loss) log.info(text("evaluation loss ", *summary.eval_loss));
   const bool is_adapter = arguments.finetuning_type == "lora";
   log.info(text(is_adapter ? "adapter in " : "model in ", arguments.output_dir));
@@ -195,7 +206,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
   warn_limits(arguments, config, data.train, total_steps, log);
-  if (checkpoint) warn_damaged(arguments, *checkpoint, log);
+  if (checkpoint) warn_later_checkpoints(arguments, *checkpoint, log);
   const auto lock = prepare_output(arguments, *engine, context);
 
   const auto write = [&](const std::filesystem::path& folder) {

@@ -219,13 +219,14 @@ void Trainer::Impl::finish(const RunLog& log, TrainSummary& summary) {
   if (!is_main()) return;
   fill_trainer_state();
   write_trainer_state(options_.output_dir / "trainer_state.json", run_.trainer);
-  Results results{{"epoch", run_.trainer.epoch},
-                  {"total_steps", static_cast<double>(run_.step)},
-                  {"num_input_tokens_seen", static_cast<double>(run_.tokens_seen)},
-                  {"train_loss", summary.train_loss},
-                  {"train_runtime", summary.seconds},
-                  {"train_tokens_per_second", summary.tokens_per_second}};
-  write_results(options_.output_dir, "train", results);
+  if (summary.new_steps > 0)  // else those of the run that made the checkpoint stay
+    write_results(options_.output_dir, "train",
+                  {{"epoch", run_.trainer.epoch},
+                   {"total_steps", static_cast<double>(run_.step)},
+                   {"num_input_tokens_seen", static_cast<double>(run_.tokens_seen)},
+                   {"train_loss", summary.train_loss},
+                   {"train_runtime", summary.seconds},
+                   {"train_tokens_per_second", summary.tokens_per_second}});
   if (summary.eval_loss)
     write_results(options_.output_dir, "eval",
                   {{"epoch", run_.trainer.epoch},

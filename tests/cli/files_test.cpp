@@ -231,6 +231,40 @@ TEST_F(FilesTest, DamagedNewestCheckpointIsSaid) {
               AllOf(HasSubstr("checkpoint-3 is damaged"), HasSubstr("checkpoint-2 after step 2")));
 }
 
+TEST_F(FilesTest, CheckpointsOfACourseThatWasLeftAreSaid) {
+  ASSERT_EQ(train({"max_steps=3", "save_steps=1"}).exit_code, 0);
+  const Outcome resumed =
+      train({"max_steps=2", "resume_from_checkpoint=" + (shop_ / "out/checkpoint-1").string()});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_THAT(resumed.err, HasSubstr("checkpoint-3 is later than where this run goes on from"));
+}
+
+TEST_F(FilesTest, NothingLeftToTrainIsSaidAndTheResultsStay) {
+  ASSERT_EQ(train({"max_steps=3"}).exit_code, 0);
+  const std::string results = read_text_file(shop_ / "out/train_results.json");
+  for (const char* max_steps : {"max_steps=3", "max_steps=2"}) {
+    const Outcome resumed = train({max_steps, "resume_from_checkpoint=true"});
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+    EXPECT_THAT(resumed.err, HasSubstr("nothing was left to train: the checkpoint is at update 3 already"));
+    EXPECT_EQ(read_text_file(shop_ / "out/train_results.json"), results);
+    EXPECT_THAT(read_text_file(shop_ / "out/all_results.json"), Not(HasSubstr("\"train_loss\": 0.0")));
+  }
+}
+
+TEST_F(FilesTest, HalvesThatAKilledRunLeftAreRemovedAndNothingElse) {
+  ASSERT_EQ(train({"max_steps=2", "save_steps=1"}).exit_code, 0);
+  for (const char* name : {".checkpoint-7.partial", ".checkpoint-1.new", "..checkpoint-1.new.partial",
+                           ".checkpoint-2.replaced", ".checkpoint-5.removed"})
+    fs::create_directories(shop_ / "out" / name / "inside");
+  for (const char* name : {".adapter_model.safetensors.123.partial", ".trainer_state.json.4.partial"})
+    write_file(shop_ / "out" / name, "half");
+  const std::set<std::string> kept{".checkpoint-9.new", ".checkpoint-9.replaced", ".mine.partial", ".git",
+                                   "..."};
+  for (const std::string& name : kept) write_file(shop_ / "out" / name, "whole");
+  ASSERT_EQ(train({"max_steps=3", "resume_from_checkpoint=true"}).exit_code, 0);
+  EXPECT_EQ(names(shop_ / "out", "."), kept);
+}
+
 TEST_F(FilesTest, ResumedRunAppendsToTheLog) {
   ASSERT_EQ(train({"max_steps=2"}).exit_code, 0);
   const Outcome resumed = train({"max_steps=4", "resume_from_checkpoint=true"});
