@@ -4,6 +4,8 @@
 #include <string>
 #include <thread>
 
+#include <unistd.h>
+
 #include "comm/join.h"
 #include "comm/sockets.h"
 #include "duoka/comm/world.h"
@@ -60,6 +62,12 @@ std::shared_ptr<KeyStore> open_store(const World& world, const std::string& addr
   int fd = world.listen_fd;
   if (fd < 0) fd = listen_on(is_here_only ? address : "", world.master_port);
   if (fd < 0) refuse_port(world, address);
+  // Listening works on an interface that is down; reaching it would be tried until the timeout.
+  if (is_here_only && !wait_for_listener(address, world.master_port, milliseconds(500))) {
+    ::close(fd);
+    throw ConfigError(text("this machine cannot reach itself at ", address,
+                           "; bring its loopback interface up (ip link set lo up)"));
+  }
   return serve_store(fd, is_here_only ? address : "127.0.0.1", world.master_port, timeout);
 }
 

@@ -140,6 +140,18 @@ TEST_F(LaunchTest, D06OccupiedPortIsNamedWithTheKeyToChange) {
   EXPECT_LT(outcome.seconds, 15);
 }
 
+TEST_F(LaunchTest, LoopbackThatIsDownIsAnErrorAtOnce) {
+  RunOptions apart{.program = find_program("unshare")};  // a network of its own, where nothing is up
+  if (apart.program.empty() || run_duoka({"-rn", "true"}, apart).exit_code != 0)
+    GTEST_SKIP() << "no network namespace can be made here";
+  Words words = train("out", {"max_steps=1", "--cards", "2"});
+  words.insert(words.begin(), {"-rn", std::getenv("DUOKA_BINARY")});
+  const Outcome outcome = run_duoka(words, apart);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("cannot reach itself at 127.0.0.1"), HasSubstr("loopback")));
+  EXPECT_LT(outcome.seconds, 15);
+}
+
 TEST_F(LaunchTest, D06SameRankTwiceEndsBoth) {
   for (const int rank : {0, 1}) {
     const std::string port = free_port();
