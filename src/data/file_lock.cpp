@@ -17,7 +17,8 @@ namespace duoka::data {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
-  throw SystemError(text("cannot ", what, " ", path.string(), ": ", std::strerror(errno)));
+  throw SystemError(text("cannot ", what, " ", path.string(), ": ", std::strerror(errno),
+                         "; set cache_dir to a folder where files can be made and locked"));
 }
 
 }  // namespace

@@ -155,7 +155,8 @@ TokenCache TokenCache::open(const CacheSource& source, const Log& log) {
   std::error_code code;
   fs::create_directories(folder, code);
   if (code)
-    throw SystemError(text("cannot create the token cache's folder ", folder.string(), ": ", code.message()));
+    throw SystemError(text("cannot create the token cache's folder ", folder.string(), ": ", code.message(),
+                           "; set cache_dir to a folder that can be written"));
   const fs::path path = folder / (hex(source.key) + ".tokens");
 
   const auto before = identity_of(path);

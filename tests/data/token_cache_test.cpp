@@ -249,7 +249,7 @@ TEST_F(TokenCacheTest, DeadWriterBlocksNobody) {
 TEST_F(TokenCacheTest, UnwritableFolderIsTheSystemsError) {
   CacheSource s = source();
   s.folder = folder_.write("file", "") + "/below";
-  EXPECT_THROW(open(s), SystemError);
+  EXPECT_THAT([&] { open(s); }, testing::ThrowsMessage<SystemError>(HasSubstr("set cache_dir")));
 }
 
 TEST_F(TokenCacheTest, LockExcludesAndTellsOfTheWait) {
