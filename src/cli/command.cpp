@@ -106,6 +106,8 @@ int run_checked(const std::vector<std::string>& arguments) {
     else
       line.words.push_back(word);
   }
+  if (!command->takes_cards && (line.num_cards > 0 || line.pins_cores))
+    throw ConfigError(text("duoka ", command->name, " runs in one process; leave --cards and --pin out"));
   return command->run(line);
 }
 

@@ -42,6 +42,7 @@ const Command data_inspect_command{
     [](int columns) { return inspect_options().help(columns); },
     [] { return inspect_options().json_schema("duoka data inspect"); },
     [] { return inspect_options().markdown(); },
+    /*takes_cards=*/true,
 };
 
 }  // namespace duoka::cli

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/cli/doctor.h"
 
+#include <cstdlib>
 #include <iomanip>
 #include <sstream>
 #include <vector>
 
 #include <ATen/Context.h>
+#include <net/if.h>
 
 #include "cli/machine.h"
 #include "cli/nvml.h"
 #include "cli/versions.h"
 #include "cli/wire_check.h"
+#include "duoka/comm/world.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 
@@ -113,6 +116,25 @@ void report_machine(Report& report, const DoctorOptions& options) {
         text("free disk: ", bytes_text(disk), " may not hold the checkpoints; choose another output_dir"));
 }
 
+/// What of the environment ranks would stumble over.
+void report_environment(Report& report) {
+  report.section("environment");
+  try {
+    const comm::World world = comm::World::from_environment();
+    report.row("ranks", world.launcher == comm::Launcher::none
+                            ? "not started by a launcher"
+                            : text("rank ", world.rank, " of ", world.size, ", started by ",
+                                   comm::launcher_name(world.launcher)));
+  } catch (const ConfigError& error) {
+    report.row("ranks", "cannot be told from the environment");
+    report.must(error.what());
+  }
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  if (interface != nullptr && *interface != '\0' && if_nametoindex(interface) == 0)
+    report.must(text("GLOO_SOCKET_IFNAME = '", interface,
+                     "' names no network interface of this machine; correct it, or unset it"));
+}
+
 std::string rate_text(double megabytes_a_second) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(0) << megabytes_a_second << " MB/s";
@@ -163,6 +185,7 @@ int doctor(std::ostream& out, const DoctorOptions& options) {
   report_cards(report, num_usable);
   report_libraries(report);
   report_machine(report, options);
+  report_environment(report);
   report_wires(report, with_nccl, num_usable);
   return report.conclude(
       num_usable > 0 ? text("training can run here, on ", num_usable, num_usable == 1 ? " card" : " cards")

@@ -77,6 +77,7 @@ const Command eval_command{
     [](int columns) { return inspect_options().help(columns); },
     [] { return inspect_options().json_schema("duoka eval"); },
     [] { return inspect_options().markdown(); },
+    /*takes_cards=*/true,
 };
 
 }  // namespace duoka::cli

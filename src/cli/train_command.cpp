@@ -243,6 +243,7 @@ const Command train_command{
     [](int columns) { return train_options().help(columns); },
     [] { return train_options().json_schema("duoka train"); },
     [] { return train_options().markdown(); },
+    /*takes_cards=*/true,
 };
 
 }  // namespace duoka::cli

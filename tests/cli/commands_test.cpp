@@ -362,7 +362,9 @@ TEST(About, UnknownWordsAreRefused) {
            {{"data"}, "data inspect"},
            {{"data", "check"}, "data inspect"},
            {{"train", "--lr=3"}, "unknown flag '--lr=3'; flags are --cards N, --pin and --help"},
-           {{"train", "-v"}, "unknown flag '-v'"}}) {
+           {{"train", "-v"}, "unknown flag '-v'"},
+           {{"generate", "--cards", "2"}, "duoka generate runs in one process; leave --cards"},
+           {{"doctor", "--pin"}, "duoka doctor runs in one process"}}) {
     const Outcome outcome = run_duoka(words);
     EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("error: ConfigError: "), HasSubstr(says)));

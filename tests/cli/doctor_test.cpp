@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/cli/doctor.h"
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <regex>
 #include <sstream>
@@ -33,6 +35,29 @@ TEST(Doctor, NoPlaceForFilesIsAFailureWithWhatToDo) {
   std::ostringstream out;
   EXPECT_EQ(doctor(out, {.backend = "gloo", .output_dir = "/proc/nowhere"}), 1);
   EXPECT_THAT(out.str(), HasSubstr("to do:    no files can be made in '/proc/nowhere'"));
+}
+
+/// An environment variable for as long as it lives.
+class SetVariable final {
+ public:
+  SetVariable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~SetVariable() { ::unsetenv(name_); }
+  SetVariable(const SetVariable&) = delete;
+  SetVariable& operator=(const SetVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(Doctor, EnvironmentThatRanksWouldStumbleOverIsSaid) {
+  for (const auto& [name, value, says] : std::initializer_list<std::array<const char*, 3>>{
+           {"WORLD_SIZE", "2", "to do:    WORLD_SIZE is set but RANK is not"},
+           {"GLOO_SOCKET_IFNAME", "nope0", "to do:    GLOO_SOCKET_IFNAME = 'nope0' names no network"}}) {
+    const SetVariable variable(name, value);
+    std::ostringstream out;
+    EXPECT_EQ(doctor(out, {.backend = "gloo"}), 1);
+    EXPECT_THAT(out.str(), HasSubstr(says));
+  }
 }
 
 TEST(Doctor, BackendThatIsNotInThisBuildFailsWithWhatToDo) {

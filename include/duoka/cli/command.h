@@ -27,6 +27,8 @@ struct Command {
   std::string (*help)(int columns) = nullptr;
   std::string (*json_schema)() = nullptr;
   std::string (*markdown)() = nullptr;
+  /// Its work depends on --cards; elsewhere the flag is an error.
+  bool takes_cards = false;
 };
 
 extern const Command train_command, eval_command, generate_command, chat_command, merge_command,
