@@ -9,7 +9,7 @@ namespace duoka::train {
 
 namespace {
 
-constexpr std::array stop_signals{SIGINT, SIGTERM};
+constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
 // A handler can reach nothing but a global.
 volatile sig_atomic_t received_signal = 0;
 struct sigaction earlier[stop_signals.size()];
@@ -27,7 +27,11 @@ StopSignal::StopSignal() {
   action.sa_handler = remember_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  for (size_t i = 0; i < stop_signals.size(); ++i) sigaction(stop_signals[i], &action, &earlier[i]);
+  for (size_t i = 0; i < stop_signals.size(); ++i) {
+    sigaction(stop_signals[i], nullptr, &earlier[i]);
+    // What nohup, or a shell for what it runs in the background, had ignored stays so.
+    if (earlier[i].sa_handler != SIG_IGN) sigaction(stop_signals[i], &action, nullptr);
+  }
 }
 
 StopSignal::~StopSignal() {

@@ -199,15 +199,16 @@ TEST_F(LaunchTest, FailureOfTheDataIsShownOnceForAllRanks) {
 
 /// Ctrl-C: the update is finished, a checkpoint written, and the way to go on told.
 TEST_F(LaunchTest, InterruptedRunSavesAndGoesOn) {
-  for (const int num_cards : {1, 2}) {
+  for (const auto& [num_cards, signal] : {std::pair(1, SIGINT), {2, SIGINT}, {1, SIGHUP}, {2, SIGHUP}}) {
     const std::string cards = std::to_string(num_cards);
     Running running(endless({"overwrite_output_dir=true", "--cards", cards}));
     ASSERT_TRUE(running.wait_for_text("step=3 ")) << running.err();
-    running.send(SIGINT);
+    running.send(signal);
     const Outcome outcome = running.wait();
-    EXPECT_EQ(outcome.exit_code, 128 + SIGINT) << outcome.all();
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("stopped by signal 2 after update "),
-                                   HasSubstr("resume_from_checkpoint=true"), Not(HasSubstr("error"))));
+    EXPECT_EQ(outcome.exit_code, 128 + signal) << outcome.all();
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("stopped by signal " + std::to_string(signal) + " after update "),
+                      HasSubstr("resume_from_checkpoint=true"), Not(HasSubstr("error"))));
     const auto done = std::stoll(field(lines_with(outcome.err, "step=").back(), "step"));
     const std::string next = std::to_string(done + 1);
     const Outcome resumed =

@@ -3,8 +3,9 @@
 
 namespace duoka::train {
 
-/// While one lives, SIGINT and SIGTERM are remembered instead of ending the process; a second one of either
-/// ends it as usual. Earlier handlers come back with the destructor. One at a time.
+/// While one lives, SIGINT, SIGTERM and SIGHUP are remembered instead of ending the process; a second one of
+/// each ends it as usual. One that was ignored stays ignored. Earlier handlers come back with the destructor.
+/// One at a time.
 class StopSignal {
  public:
   StopSignal();
