@@ -22,21 +22,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What a run writes into output_dir beside checkpoints, event files and shards of weights.
-constexpr std::array<std::string_view, 14> run_files{"trainer_log.jsonl",
-                                                     "trainer_state.json",
-                                                     "train_results.json",
-                                                     "eval_results.json",
-                                                     "all_results.json",
-                                                     "training_loss.svg",
-                                                     "row_ids.jsonl",
-                                                     "adapter_config.json",
-                                                     "config.json",
-                                                     "tokenizer.json",
-                                                     "adapter_model.safetensors",
-                                                     "generation_config.json",
-                                                     "tokenizer_config.json",
-                                                     "model.safetensors.index.json"};
+/// What a run writes into output_dir beside checkpoints, event files and weights.
+constexpr std::array<std::string_view, 12> run_files{
+    "trainer_log.jsonl", "trainer_state.json", "train_results.json",     "eval_results.json",
+    "all_results.json",  "training_loss.svg",  "row_ids.jsonl",          "adapter_config.json",
+    "config.json",       "tokenizer.json",     "generation_config.json", "tokenizer_config.json"};
 
 bool is_weights(const std::string& name) {
   return name == "adapter_model.safetensors" || name == "model.safetensors.index.json" ||
@@ -167,10 +157,8 @@ void remove_leftovers(const fs::path& output_dir) {
 
 void remove_earlier_run(const fs::path& output_dir) {
   std::vector<fs::path> old = train::earlier_checkpoints(output_dir);
-  for (const fs::path& path : entries(output_dir)) {
-    const std::string name = path.filename().string();
-    if (is_run_file(name)) old.push_back(path);
-  }
+  for (const fs::path& path : entries(output_dir))
+    if (is_run_file(path.filename().string())) old.push_back(path);
   for (const fs::path& path : entries(output_dir / "runs"))
     if (path.extension() == ".duoka") old.push_back(path);
   for (const fs::path& path : old) {

@@ -119,10 +119,10 @@ void warn_limits(const TrainArguments& arguments, const model::ModelConfig& conf
 /// Checkpoints of later updates than the one taken. resume_from_checkpoint: true takes the newest that is
 /// whole, so these are not; where one was named they are of a course that this run does not follow.
 void warn_later_checkpoints(const TrainArguments& arguments, const std::filesystem::path& taken,
-                            const Log& log) {
+                            const train::RunState& from, const Log& log) {
   if (log.rank() != 0) return;
   const bool is_newest = arguments.resume_from_checkpoint == "true";
-  const auto step = is_newest ? train::checkpoint_step(taken) : train::read_state(taken).step;
+  const auto step = is_newest ? train::checkpoint_step(taken) : from.step;
   for (const auto& folder : train::earlier_checkpoints(arguments.output_dir))
     if (train::checkpoint_step(folder) > step)
       log.warning(text(folder.string(),
@@ -195,9 +195,9 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   }
 
   const auto checkpoint = checkpoint_to_resume(arguments);
+  const train::RunState from = checkpoint ? train::read_state(*checkpoint) : train::RunState{};
   const int64_t total_steps =
-      train::total_updates(loader, arguments.num_train_epochs, arguments.max_steps,
-                           checkpoint ? train::read_state(*checkpoint) : train::RunState{});
+      train::total_updates(loader, arguments.num_train_epochs, arguments.max_steps, from);
   const auto optimizer = make_optimizer(arguments);
   const auto schedule = make_schedule(arguments, total_steps);
   train::TrainerOptions options = trainer_options(arguments, total_steps, eval_loader != nullptr);
@@ -206,7 +206,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
   warn_limits(arguments, config, data.train, total_steps, log);
-  if (checkpoint) warn_later_checkpoints(arguments, *checkpoint, log);
+  if (checkpoint) warn_later_checkpoints(arguments, *checkpoint, from, log);
   const auto lock = prepare_output(arguments, *engine, context);
 
   const auto write = [&](const std::filesystem::path& folder) {

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "comm/wires.h"
-#include "comm/work.h"
 #include "duoka/comm/collectives.h"
 #include "duoka/comm/group.h"
 #include "duoka/core/error.h"

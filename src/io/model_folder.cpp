@@ -11,6 +11,7 @@
 
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
+#include "io/weight_names.h"
 
 namespace duoka::io {
 
@@ -28,9 +29,6 @@ struct ModelFolder::Contents {
 };
 
 namespace {
-
-constexpr const char* single_name = "model.safetensors";
-constexpr const char* index_name = "model.safetensors.index.json";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
   throw FormatError(text(path.string(), ": ", printable(why)));
@@ -68,12 +66,11 @@ std::vector<std::string> shards_without_index(const fs::path& folder) {
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("model-") && name.ends_with(".safetensors")) found.push_back(name);
+    if (is_shard(name)) found.push_back(name);
   }
   std::sort(found.begin(), found.end());
   for (size_t i = 0; i < found.size(); ++i) {
-    char wanted[64];
-    std::snprintf(wanted, sizeof wanted, "model-%05zu-of-%05zu.safetensors", i + 1, found.size());
+    const std::string wanted = shard_name(i, found.size());
     if (found[i] != wanted)
       refuse(folder, text("has shards but no ", index_name, ", and they are not 1 to ", found.size(), ": ",
                           wanted, " is missing; download the folder again"));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +7,7 @@
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 #include "duoka/io/model_folder.h"
+#include "io/weight_names.h"
 
 namespace duoka::io {
 
@@ -29,26 +29,20 @@ std::vector<std::vector<TensorSpec>> divide(std::vector<TensorSpec> tensors, int
   return shards;
 }
 
-std::string shard_name(size_t shard, size_t num_shards) {
-  if (num_shards == 1) return "model.safetensors";
-  char name[64];
-  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", shard + 1, num_shards);
-  return name;
+std::string file_name(size_t shard, size_t num_shards) {
+  return num_shards == 1 ? single_name : shard_name(shard, num_shards);
 }
-
-constexpr const char* index_name = "model.safetensors.index.json";
 
 /// Weights of an earlier save, of another number of shards: beside the new ones they make a folder that says
 /// two things. Called when the new ones are complete.
 void remove_others(const std::filesystem::path& folder, size_t num_shards) {
   std::unordered_set<std::string> ours;
-  for (size_t i = 0; i < num_shards; ++i) ours.insert(shard_name(i, num_shards));
+  for (size_t i = 0; i < num_shards; ++i) ours.insert(file_name(i, num_shards));
   if (num_shards > 1) ours.insert(index_name);
   std::vector<std::filesystem::path> others;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const bool is_weights = name == "model.safetensors" || name == index_name ||
-                            (name.starts_with("model-") && name.ends_with(".safetensors"));
+    const bool is_weights = name == single_name || name == index_name || is_shard(name);
     if (is_weights && !ours.contains(name)) others.push_back(entry.path());
   }
   for (const auto& path : others) std::filesystem::remove(path);
@@ -60,7 +54,7 @@ Json index_of(const std::vector<std::vector<TensorSpec>>& shards) {
   int64_t total = 0;
   for (size_t i = 0; i < shards.size(); ++i)
     for (const TensorSpec& tensor : shards[i]) {
-      entries.emplace_back(tensor.name, shard_name(i, shards.size()));
+      entries.emplace_back(tensor.name, file_name(i, shards.size()));
       total += tensor.num_bytes();
     }
   return Json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}};
@@ -90,7 +84,7 @@ WeightsWriter::~WeightsWriter() = default;
 
 void WeightsWriter::open_shard(size_t shard) {
   shard_ = shard;
-  writer_ = std::make_unique<SafetensorsWriter>(folder_ / shard_name(shard, shards_.size()), shards_[shard]);
+  writer_ = std::make_unique<SafetensorsWriter>(folder_ / file_name(shard, shards_.size()), shards_[shard]);
 }
 
 /// A loop, for a shard that holds only empty tensors is full before anything is written to it.

@@ -55,11 +55,8 @@ std::string checkpoint_name(int64_t step) { return text(prefix, step); }
 
 std::vector<std::pair<int64_t, fs::path>> list_checkpoints(const fs::path& output_dir) {
   std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(output_dir, error)) {
-    const auto step = checkpoint_step(item.path());
-    if (step && item.is_directory(error) && is_complete(item.path())) found.emplace_back(*step, item.path());
-  }
+  for (const fs::path& folder : earlier_checkpoints(output_dir))
+    if (is_complete(folder)) found.emplace_back(checkpoint_step(folder).value(), folder);
   std::sort(found.begin(), found.end());
   return found;
 }
