@@ -152,11 +152,6 @@ class MergeTest : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return run_duoka(words);
   }
-  static std::vector<std::string> names(const fs::path& folder) {
-    std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry.path().filename());
-    return found;
-  }
 
   Workshop shop_;
 };
@@ -165,8 +160,8 @@ TEST_F(MergeTest, MergedModelIsTheBaseWithItsAdapter) {
   const Outcome outcome = merge(Workshop::model_word());
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
   EXPECT_EQ(outcome.out, "wrote " + (shop_ / "merged").string() + "\n");
-  EXPECT_THAT(names(shop_ / "merged"), Each(Not(HasSubstr("adapter"))));
-  EXPECT_THAT(names(shop_.path()), Each(Not(HasSubstr("partial"))));
+  EXPECT_THAT(names_in(shop_ / "merged"), Each(Not(HasSubstr("adapter"))));
+  EXPECT_THAT(names_in(shop_.path()), Each(Not(HasSubstr("partial"))));
   const fs::path row = shop_.check_row(), base = Workshop::case_file("models/tiny-llama");
   const double adapted = eval_loss(run_duoka(
       shop_.eval(base, row, {"adapter_name_or_path=" + Workshop::case_file("G01_adapter").string()})));
@@ -209,7 +204,7 @@ TEST_F(MergeTest, FolderThatExistsIsReplacedOnlyWhenAskedAndAModel) {
   const Outcome replaced = merge(Workshop::model_word(), {"overwrite_export_dir=true"});
   EXPECT_EQ(replaced.exit_code, 0) << replaced.all();
   EXPECT_GT(fs::file_size(shop_ / "merged/model.safetensors"), bytes);
-  EXPECT_THAT(names(shop_.path()), ElementsAre("merged"));
+  EXPECT_THAT(names_in(shop_.path()), ElementsAre("merged"));
 }
 
 TEST_F(MergeTest, FolderOfOtherThingsIsNeverReplaced) {
@@ -234,7 +229,7 @@ TEST_F(MergeTest, FailedMergeLeavesNoFolder) {
   const Outcome outcome = merge(Workshop::model_word(), {"adapter_name_or_path=" + no_adapter});
   EXPECT_EQ(outcome.exit_code, 4) << outcome.all();
   EXPECT_THAT(outcome.err, HasSubstr(no_adapter + ": no adapter_config.json there"));
-  EXPECT_THAT(names(shop_.path()), IsEmpty());
+  EXPECT_THAT(names_in(shop_.path()), IsEmpty());
 }
 
 TEST_F(MergeTest, ExportedFolderIsTheSameModel) {

@@ -22,13 +22,6 @@ class FilesTest : public ::testing::Test {
   Outcome train(const Words& more, RunOptions options = {}) const {
     return run_duoka(shop_.train("out", more), std::move(options));
   }
-  /// Names in `folder` that begin with `start`.
-  static std::set<std::string> names(const fs::path& folder, const std::string& start = "") {
-    std::set<std::string> found;
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().filename().string().starts_with(start)) found.insert(entry.path().filename());
-    return found;
-  }
 
   Workshop shop_;
 };
@@ -54,14 +47,14 @@ TEST_F(FilesTest, F05FailedSaveNamesPathAndReasonAndLeavesTheLastCheckpointWhole
   EXPECT_THAT(failed.err,
               AllOf(HasSubstr("error: SystemError: "), HasSubstr((shop_ / "out").string()),
                     HasSubstr("checkpoint-4"), HasSubstr("File too large"), HasSubstr("ulimit -f")));
-  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-2"));
-  EXPECT_THAT(names(shop_ / "out", "."), SizeIs(0)) << "half a checkpoint is left";
+  EXPECT_THAT(names_in(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-2"));
+  EXPECT_THAT(names_in(shop_ / "out", "."), SizeIs(0)) << "half a checkpoint is left";
 
   const Outcome resumed = train(go_on);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
   const auto expected = printed_losses(whole.err);
   EXPECT_EQ(printed_losses(resumed.err), std::vector<std::string>(expected.begin() + 2, expected.end()));
-  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-6"));
+  EXPECT_THAT(names_in(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-6"));
 }
 
 TEST_F(FilesTest, F05FailedSaveOfOneRankEndsAllOfThem) {
@@ -76,13 +69,13 @@ TEST_F(FilesTest, F05FailedSaveOfOneRankEndsAllOfThem) {
 
 TEST_F(FilesTest, F05KeepsAsManyCheckpointsAsAsked) {
   ASSERT_EQ(train({"max_steps=12", "save_steps=2", "save_total_limit=1"}).exit_code, 0);
-  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-12"));
+  EXPECT_THAT(names_in(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-12"));
   ASSERT_EQ(
       train({"max_steps=12", "save_steps=2", "save_total_limit=2", "overwrite_output_dir=true"}).exit_code,
       0);
-  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-10", "checkpoint-12"));
+  EXPECT_THAT(names_in(shop_ / "out", "checkpoint-"), ElementsAre("checkpoint-10", "checkpoint-12"));
   ASSERT_EQ(train({"max_steps=12", "save_steps=2", "overwrite_output_dir=true"}).exit_code, 0);
-  EXPECT_THAT(names(shop_ / "out", "checkpoint-"), SizeIs(6));
+  EXPECT_THAT(names_in(shop_ / "out", "checkpoint-"), SizeIs(6));
 }
 
 TEST_F(FilesTest, F05FolderThatCannotBeWrittenIsAnErrorBeforeTheFirstUpdate) {
@@ -190,7 +183,7 @@ TEST_F(FilesTest, ResumeFalseIsNotResume) {
   EXPECT_EQ(refused.exit_code, 2) << refused.all();
   EXPECT_THAT(refused.err, HasSubstr("holds an earlier run"));
   ASSERT_EQ(train({"max_steps=1", "resume_from_checkpoint=false", "overwrite_output_dir=true"}).exit_code, 0);
-  EXPECT_EQ(names(shop_ / "out", "checkpoint-"), (std::set<std::string>{"checkpoint-1"}));
+  EXPECT_EQ(names_in(shop_ / "out", "checkpoint-"), (std::set<std::string>{"checkpoint-1"}));
   const Outcome resumed = train({"max_steps=2", "resume_from_checkpoint=yes"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
   EXPECT_THAT(resumed.err, HasSubstr("checkpoint-1 after step 1"));
@@ -262,7 +255,7 @@ TEST_F(FilesTest, HalvesThatAKilledRunLeftAreRemovedAndNothingElse) {
                                    "..."};
   for (const std::string& name : kept) write_file(shop_ / "out" / name, "whole");
   ASSERT_EQ(train({"max_steps=3", "resume_from_checkpoint=true"}).exit_code, 0);
-  EXPECT_EQ(names(shop_ / "out", "."), kept);
+  EXPECT_EQ(names_in(shop_ / "out", "."), kept);
 }
 
 TEST_F(FilesTest, ResumedRunAppendsToTheLog) {

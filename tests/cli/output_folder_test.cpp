@@ -18,12 +18,6 @@ using ::testing::SizeIs;
 class OutputFolderTest : public ::testing::Test {
  protected:
   Outcome train(const Words& more) const { return run_duoka(shop_.train("out", more)); }
-  static std::set<std::string> names(const fs::path& folder, const std::string& start = "") {
-    std::set<std::string> found;
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().filename().string().starts_with(start)) found.insert(entry.path().filename());
-    return found;
-  }
   /// A copy of tiny-llama that a test may lose.
   fs::path model_copy(const std::string& name) const {
     fs::copy(Workshop::case_file("models/tiny-llama"), shop_ / name, fs::copy_options::recursive);
@@ -49,11 +43,11 @@ TEST_F(OutputFolderTest, OverwritingRemovesTheEarlierRunAndKeepsOtherFiles) {
   }
   const Outcome again = train({"max_steps=1", "overwrite_output_dir=true"});
   ASSERT_EQ(again.exit_code, 0) << again.all();
-  EXPECT_THAT(names(shop_ / "out", "checkpoint-"),
+  EXPECT_THAT(names_in(shop_ / "out", "checkpoint-"),
               ElementsAre("checkpoint-1", "checkpoint-7", "checkpoint-mine"));
   for (const char* mine : {"notes.txt", "checkpoint-mine/a", "checkpoint-7/a", "runs/mine/a", "runs/other.0"})
     EXPECT_TRUE(fs::exists(shop_ / "out" / mine)) << mine;
-  EXPECT_THAT(names(shop_ / "out/runs", "events."), SizeIs(1));
+  EXPECT_THAT(names_in(shop_ / "out/runs", "events."), SizeIs(1));
   EXPECT_THAT(lines_of(read_text_file(shop_ / "out/trainer_log.jsonl")), SizeIs(1));
   EXPECT_TRUE(fs::exists(shop_ / "out/adapter_model.safetensors"));
   // Of the earlier run, which trained the whole model and evaluated it.
@@ -68,7 +62,7 @@ TEST_F(OutputFolderTest, TheModelItStartsFromIsNotWrittenOver) {
     expect_refused(train({"model_name_or_path=" + model.string(), "output_dir=" + model.string() + "/", type,
                           "overwrite_output_dir=true"}),
                    2, {"output_dir: " + model.string(), "holds model_name_or_path", "choose another"});
-  EXPECT_EQ(names(model), names(Workshop::case_file("models/tiny-llama")));
+  EXPECT_EQ(names_in(model), names_in(Workshop::case_file("models/tiny-llama")));
 }
 
 TEST_F(OutputFolderTest, TheAdapterItGoesOnFromIsNotWrittenOver) {

@@ -21,9 +21,9 @@
 namespace duoka::comm {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 int count(const std::string& words, const std::string& part) {
   int num = 0;

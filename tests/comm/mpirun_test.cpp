@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that mpirun starts; skipped where it is not installed.
-#include <cstdlib>
-#include <sstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "comm/started.h"
+#include "support/run_duoka.h"
 
 namespace duoka::comm {
 namespace {
 
-using testing::HasSubstr;
-
-/// Path of `program` in PATH; "" when it is not installed.
-std::string find_program(const std::string& program) {
-  std::istringstream folders(std::getenv("PATH"));
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (access((folder + "/" + program).c_str(), X_OK) == 0) return folder + "/" + program;
-  return "";
-}
+using duoka::testing::find_program;
+using ::testing::HasSubstr;
 
 TEST(Mpirun, RanksMeetAndFailTogether) {
   const std::string mpirun = find_program("mpirun");

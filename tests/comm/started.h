@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/test_files.h"
+
 namespace duoka::comm {
 
 using namespace std::chrono_literals;
@@ -38,9 +40,6 @@ class Started {
  public:
   explicit Started(std::vector<std::string> arguments, const std::vector<std::string>& settings = {},
                    const std::string& other_program = "") {
-    std::string folder = (fs::temp_directory_path() / "launcher-test-XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    folder_ = folder;
     fs::create_directory(folder_ / "pids");
     const std::string program = other_program.empty() ? child_program() : other_program;
     if (other_program.empty()) arguments.insert(arguments.begin(), program);
@@ -63,7 +62,6 @@ class Started {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
     }
-    fs::remove_all(folder_);
   }
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
@@ -98,7 +96,7 @@ class Started {
   }
 
  private:
-  fs::path folder_;
+  duoka::testing::TemporaryFolder folder_;
   pid_t pid_ = -1;
   Clock::time_point start_;
   bool is_done_ = false;

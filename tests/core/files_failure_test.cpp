@@ -22,19 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using duoka::testing::message_of;
+using duoka::testing::names_in;
 using duoka::testing::TemporaryFolder;
 using duoka::testing::write_file;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
 
 /// What `body` returns in a process of a user without privileges, for whom permissions hold.
 std::string as_plain_user(const std::function<std::string()>& body) {

@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using duoka::testing::fixture;
 using duoka::testing::message_of;
+using duoka::testing::names_in;
 using duoka::testing::TemporaryFolder;
 using duoka::testing::write_file;
 using ::testing::AllOf;
@@ -211,10 +212,7 @@ TEST(WeightsWriter, LeavesNothingOfAnEarlierSave) {
     writer.commit();
     const ModelFolder opened = ModelFolder::open(folder.path());
     EXPECT_EQ(opened.files().size(), shard_bytes == 4 ? 3u : shard_bytes == 8 ? 2u : 1u);
-    int num_weights = 0;
-    for (const auto& entry : fs::directory_iterator(folder.path()))
-      num_weights += entry.path().filename().string().starts_with("model-") ? 1 : 0;
-    EXPECT_EQ(num_weights, shard_bytes == 4 ? 3 : shard_bytes == 8 ? 2 : 0);
+    EXPECT_EQ(names_in(folder.path(), "model-").size(), shard_bytes == 4 ? 3u : shard_bytes == 8 ? 2u : 0u);
   }
   EXPECT_TRUE(fs::exists(folder / "adapter_model.safetensors"));
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,15 @@ class TemporaryFolder {
 /// Makes or replaces a file, without waiting for the disk.
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Names in `folder` that begin with `start`.
+inline std::set<std::string> names_in(const std::filesystem::path& folder, std::string_view start = "") {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (const std::string name = entry.path().filename().string(); name.starts_with(start))
+      names.insert(name);
+  return names;
 }
 
 /// The lines of a text file, without their ends.

@@ -50,13 +50,6 @@ RunState state_at(int64_t step) {
   return state;
 }
 
-std::vector<std::string> folders(const fs::path& output_dir) {
-  std::vector<std::string> names;
-  for (const auto& item : fs::directory_iterator(output_dir)) names.push_back(item.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class CheckpointTest : public ::testing::Test {
  protected:
   testing::TemporaryFolder out_;
@@ -81,8 +74,9 @@ TEST_F(CheckpointTest, GivesBackTensorsAndState) {
   state.trainer.log_history = {{7, 0.5, {{"loss", 2.25}}}};
   const fs::path folder = save_checkpoint(out_.path(), rows_.slots, state, solo_);
   EXPECT_EQ(folder, out_ / "checkpoint-7");
-  EXPECT_THAT(folders(folder), ElementsAre("manifest.json", "run_state.json",
-                                           "state-00000-of-00001.safetensors", "trainer_state.json"));
+  EXPECT_THAT(testing::names_in(folder),
+              ElementsAre("manifest.json", "run_state.json", "state-00000-of-00001.safetensors",
+                          "trainer_state.json"));
 
   Rows other(at::zeros({4, 3}), 0, 4);
   const RunState found = load_checkpoint(folder, other.slots, solo_);
@@ -183,7 +177,7 @@ TEST_F(CheckpointTest, ReplacesOneOfTheSameStep) {
   Rows other(numbers(), 0, 4);
   load_checkpoint(out_ / "checkpoint-3", other.slots, solo_);
   EXPECT_TRUE(at::equal(other.slots[0].master, at::full({4, 3}, 5.f)));
-  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-3"));
+  EXPECT_THAT(testing::names_in(out_.path()), ElementsAre("checkpoint-3"));
 }
 
 TEST_F(CheckpointTest, CarriesFilesOfTheCaller) {
@@ -208,7 +202,7 @@ TEST_F(CheckpointTest, CaseF05KeepsWhatTheLimitSays) {
       if (step >= 4 && !best.empty()) state.trainer.best_model_checkpoint = (out_ / best).string();
       save_checkpoint(out_.path(), rows_.slots, state, solo_, {.save_total_limit = limit, .keep_best = true});
     }
-    return folders(out_.path());
+    return testing::names_in(out_.path());
   };
   EXPECT_THAT(kept(0, ""), ::testing::SizeIs(6));
   EXPECT_THAT(kept(1, ""), ElementsAre("checkpoint-12"));
@@ -222,9 +216,9 @@ TEST_F(CheckpointTest, CaseF05KeepsWhatTheLimitSays) {
 TEST_F(CheckpointTest, TheLimitTakesALeftCourseFirst) {
   for (const int64_t step : {2, 8, 10}) save(step);
   save(4, {.save_total_limit = 3});
-  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-10", "checkpoint-2", "checkpoint-4"));
+  EXPECT_THAT(testing::names_in(out_.path()), ElementsAre("checkpoint-10", "checkpoint-2", "checkpoint-4"));
   save(6, {.save_total_limit = 1});
-  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-6"));
+  EXPECT_THAT(testing::names_in(out_.path()), ElementsAre("checkpoint-6"));
 }
 
 /// ulimit -f for as long as it lives.
@@ -249,14 +243,14 @@ TEST_F(CheckpointTest, CaseF05AFailedSaveLeavesTheLastOneWhole) {
     const FileSizeLimit limit(256);
     EXPECT_THAT(message_of<SystemError>([&] { save(4, keep_one); }), HasSubstr(out_.path().string()));
   }
-  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-2"));
+  EXPECT_THAT(testing::names_in(out_.path()), ElementsAre("checkpoint-2"));
   load_checkpoint(out_ / "checkpoint-2", rows_.slots, solo_);
   SaveOptions throwing = keep_one;
   throwing.write_more = [](const fs::path&) { throw SystemError("no tokenizer"); };
   EXPECT_THROW(save(4, throwing), SystemError);
-  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-2"));
+  EXPECT_THAT(testing::names_in(out_.path()), ElementsAre("checkpoint-2"));
   save(4, keep_one);
-  EXPECT_THAT(folders(out_.path()), ElementsAre("checkpoint-4"));
+  EXPECT_THAT(testing::names_in(out_.path()), ElementsAre("checkpoint-4"));
 }
 
 TEST_F(CheckpointTest, AFailureOnOneRankFailsAll) {
@@ -269,7 +263,7 @@ TEST_F(CheckpointTest, AFailureOnOneRankFailsAll) {
     else
       EXPECT_THAT(message_of<SystemError>(attempt), HasSubstr("rank 1 failed: "));
   });
-  EXPECT_THAT(folders(out_.path()), ::testing::IsEmpty());
+  EXPECT_THAT(testing::names_in(out_.path()), ::testing::IsEmpty());
 }
 
 TEST_F(CheckpointTest, TheFolderIsTriedBeforeTheFirstStep) {
