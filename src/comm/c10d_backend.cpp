@@ -3,6 +3,7 @@
 #include "comm/c10d_backend.h"
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <future>
 #include <thread>
@@ -229,7 +230,16 @@ class C10dWires final : public Wires {
   std::vector<c10::intrusive_ptr<c10d::Work>> under_way_;
 };
 
+/// Gloo's writev() raises SIGPIPE when the peer has gone: the process would end without a word instead of
+/// with a CommError. What the program itself chose for that signal stays.
+void ignore_broken_pipes() {
+  struct sigaction chosen {};
+  if (::sigaction(SIGPIPE, nullptr, &chosen) == 0 && chosen.sa_handler == SIG_DFL)
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
 BackendPtr make_gloo(const StorePtr& store, const WiresOptions& options) {
+  ignore_broken_pipes();
   auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.size, gloo);

@@ -2,6 +2,7 @@
 // What a collective does when a peer goes, stays away, or is given something that cannot be sent.
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <future>
 #include <optional>
 #include <string>
@@ -71,6 +72,20 @@ TEST(Failure, PeerThatStaysAwayIsGivenUpAfterTheTimeOut) {
       },
       1s);
   EXPECT_LT(seconds_since(start), 10);
+}
+
+void own_handler(int) {}
+
+/// What SIGPIPE does once a group of two was made by a program where it did `before`.
+sighandler_t broken_pipe_after_joining(sighandler_t before) {
+  const sighandler_t outside = std::signal(SIGPIPE, before);
+  run_ranks(2, [](const Group& group) { barrier(group); });
+  return std::signal(SIGPIPE, outside);
+}
+
+TEST(Failure, AWriteToAPeerThatWentEndsNoProcessAndAHandlerOfTheProgramStays) {
+  EXPECT_EQ(broken_pipe_after_joining(SIG_DFL), SIG_IGN);
+  EXPECT_EQ(broken_pipe_after_joining(own_handler), own_handler);
 }
 
 TEST(Failure, PendingMayBeDroppedWhileItsPeerIsAway) {

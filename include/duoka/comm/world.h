@@ -65,6 +65,7 @@ struct ConnectOptions {
 ///  - the same rank twice, or ranks that disagree on the number of ranks: ConfigError, on all ranks, at once;
 ///  - master_addr does not resolve, master_port is in use: ConfigError with the value and the variable.
 /// While waiting rank 0 says on stderr who is missing, first after 10 seconds.
+/// Ignores SIGPIPE in this process, unless the program has set it: a peer that goes is a CommError.
 Group connect(const World& world, const ConnectOptions& options = {});
 
 }  // namespace duoka::comm
