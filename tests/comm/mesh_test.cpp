@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "duoka/comm/collectives.h"
+#include "duoka/comm/duplicate.h"
 #include "duoka/core/error.h"
 #include "support/run_ranks.h"
 
@@ -54,6 +55,25 @@ TEST(Mesh, OfTheWorldIsTheWorldUnderAnotherName) {
 TEST(Mesh, WrongSizeIsRefused) {
   EXPECT_THROW(Mesh(Group(), {.tensor = 2}), ConfigError);
   EXPECT_THROW(Mesh(Group(), {.tensor = 0}), ConfigError);
+}
+
+TEST(Duplicate, HasWiresOfItsOwnAlsoAfterUnevenSplits) {
+  test::run_ranks(3, [](const Group& group) {
+    const Group uneven = split(group, group.rank() == 2 ? 1 : 0, "uneven");
+    EXPECT_EQ(uneven.size(), group.rank() == 2 ? 1 : 2);
+    const Group copy = duplicate(group, "copy");
+    EXPECT_EQ(copy.axis(), "copy");
+    EXPECT_EQ(copy.rank(), group.rank());
+    EXPECT_EQ(copy.size(), 3);
+    EXPECT_NE(copy.wires(), group.wires());
+    at::Tensor x = at::full({1}, group.rank() + 1, at::kInt);
+    all_reduce(x, Op::sum, copy);
+    EXPECT_EQ(x.item<int>(), 6);
+    EXPECT_EQ(group.traffic().count(Operation::all_reduce).calls, 0);
+    const Group other = split(group, group.rank() == 0 ? 1 : 0, "other");
+    EXPECT_EQ(other.size(), group.rank() == 0 ? 1 : 2);
+  });
+  EXPECT_EQ(duplicate(Group(), "alone").size(), 1);
 }
 
 TEST(PointToPoint, RingPassesTensorsOnUnderTheirTags) {
