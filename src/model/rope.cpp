@@ -63,7 +63,7 @@ Rope::Angles Rope::angles(const Stream& stream, at::ScalarType dtype) const {
   std::vector<at::Tensor> cos, sin;
   for (size_t s = 0; s + 1 < stream.segment_offsets.size(); ++s) {
     const int64_t begin = stream.segment_offsets[s], length = stream.segment_offsets[s + 1] - begin;
-    const Angles own = rows(length, stream.positions.narrow(0, begin, length));
+    const Angles own = rows(stream.row_length(s), stream.positions.narrow(0, begin, length));
     cos.push_back(own.cos);
     sin.push_back(own.sin);
   }

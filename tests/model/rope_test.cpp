@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "duoka/core/error.h"
+#include "duoka/core/stream_cut.h"
 #include "model/operators.h"
 #include "model/reference_layers.h"
 #include "support/test_files.h"
@@ -131,6 +132,22 @@ TEST(Rope, DynamicFollowsEachSegmentsOwnLength) {
   }
   EXPECT_FALSE(at::equal(all.sin.narrow(0, 0, 20), all.sin.narrow(0, 100, 20)))
       << "a longer sequence turns slower";
+}
+
+TEST(Rope, PartOfAStreamTurnsAsTheWhole) {
+  for (const auto kind : {RopeConfig::Kind::standard, RopeConfig::Kind::dynamic}) {
+    const Rope rope(config_of(kind));
+    const Stream whole = stream_of({100, 20, 70});
+    const auto all = rope.angles(whole, at::kDouble);
+    for (int rank = 0; rank < 3; ++rank) {
+      const Stream part = cut_stream(whole, rank, 3);
+      const auto lengths = at::tensor(part.segment_offsets, at::kLong).diff();
+      const auto begins = at::tensor({0, 100, 120}, at::kLong).repeat_interleave(lengths);
+      const auto own = rope.angles(part, at::kDouble);
+      EXPECT_TRUE(at::equal(own.cos, all.cos.index_select(0, part.positions + begins))) << rank;
+      EXPECT_TRUE(at::equal(own.sin, all.sin.index_select(0, part.positions + begins))) << rank;
+    }
+  }
 }
 
 TEST(Rope, TablesGrow) {

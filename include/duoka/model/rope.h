@@ -54,7 +54,7 @@ class Rope {
   explicit Rope(const RopeConfig& config);
 
   /// Angles of a stream's tokens, on its device. `dtype`: the activations' dtype. Relies on positions below
-  /// stream.max_segment, and on `dynamic` on each segment's length.
+  /// stream.max_segment, and on `dynamic` on the length of each (whole) row.
   Angles angles(const Stream& stream, at::ScalarType dtype) const;
   /// Angles of positions [first, first + count) of one sequence that is first + count long so far.
   Angles angles(int64_t first, int64_t count, at::ScalarType dtype, at::Device device) const;
