@@ -29,10 +29,21 @@ const AttentionConfig& checked(const AttentionConfig& config) {
   return config;
 }
 
+/// The heads of one rank; the axis divides their numbers.
+AttentionConfig heads_of_rank(AttentionConfig config, const TensorAxis& axis) {
+  if (config.num_heads % axis.size() != 0 || config.num_kv_heads % axis.size() != 0)
+    throw StateError("attention: " + std::to_string(config.num_heads) + " heads and " +
+                     std::to_string(config.num_kv_heads) + " key-value heads for a tensor axis of " +
+                     std::to_string(axis.size()));
+  config.num_heads /= axis.size();
+  config.num_kv_heads /= axis.size();
+  return config;
+}
+
 std::optional<RmsNorm> head_norm(const ParameterSource& source, const std::string& module,
                                  const AttentionConfig& config) {
   if (!config.has_qk_norm) return std::nullopt;
-  return RmsNorm(source(module + ".weight", {config.head_dim}), config.norm_eps);
+  return RmsNorm(source({module + ".weight", {config.head_dim}}), config.norm_eps);
 }
 
 /// Makes room for `more` rows; doubling keeps the cost of a token constant.
@@ -67,17 +78,18 @@ at::Tensor cached_mask(const at::Tensor& q, int64_t past, int64_t first, int64_t
 }  // namespace
 
 Attention::Attention(const ParameterSource& source, const std::string& prefix, const AttentionConfig& config,
-                     std::shared_ptr<const Rope> rope)
-    : config_(checked(config)),
+                     std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis)
+    : config_(heads_of_rank(checked(config), *axis)),
       rope_(std::move(rope)),
+      axis_(std::move(axis)),
       q_proj_(source, prefix + ".q_proj", config.num_heads * config.head_dim, config.hidden_size,
-              config.has_qkv_bias),
+              config.has_qkv_bias, Split::outputs, *axis_),
       k_proj_(source, prefix + ".k_proj", config.num_kv_heads * config.head_dim, config.hidden_size,
-              config.has_qkv_bias),
+              config.has_qkv_bias, Split::outputs, *axis_),
       v_proj_(source, prefix + ".v_proj", config.num_kv_heads * config.head_dim, config.hidden_size,
-              config.has_qkv_bias),
+              config.has_qkv_bias, Split::outputs, *axis_),
       o_proj_(source, prefix + ".o_proj", config.hidden_size, config.num_heads * config.head_dim,
-              config.has_output_bias),
+              config.has_output_bias, Split::inputs, *axis_),
       q_norm_(head_norm(source, prefix + ".q_norm", config)),
       k_norm_(head_norm(source, prefix + ".k_norm", config)) {}
 
@@ -111,13 +123,14 @@ Attention::Heads Attention::project(const at::Tensor& x, const Rope::Angles& ang
 // What attention keeps goes onto the stack after o_proj's adapter has put its own there: backward needs `out`
 // before that adapter runs.
 at::Tensor Attention::forward(const at::Tensor& x, const Stream& stream, Saved& saved) {
-  const Heads heads = project(x, rope_->angles(stream, x.scalar_type()), stream, saved);
+  const Heads heads =
+      project(axis_->gather_tokens(x, stream), rope_->angles(stream, x.scalar_type()), stream, saved);
   if (needs_input()) saved.push(x);
   const Attended attended = attend(heads.q, heads.k, heads.v, stream, config_.sliding_window);
-  at::Tensor y = o_proj_.project(attended.out.flatten(1), stream, saved);
+  const at::Tensor y = o_proj_.project(attended.out.flatten(1), stream, saved);
   for (const at::Tensor& tensor : attended.context) saved.push(tensor);
   for (const at::Tensor& tensor : {attended.out, heads.v, heads.k, heads.q}) saved.push(tensor);
-  return y;
+  return axis_->scatter_sum_tokens(y, stream);
 }
 
 at::Tensor Attention::backward(const at::Tensor& dy, const Stream& stream, Saved& saved) {
@@ -127,9 +140,9 @@ at::Tensor Attention::backward(const at::Tensor& dy, const Stream& stream, Saved
     *tensor = saved.pop();
 
   at::Tensor dout;
-  o_proj_.backward_into(dy, attended.out.flatten(1), stream, saved, dout);
+  o_proj_.backward_into(axis_->gather_tokens(dy, stream), attended.out.flatten(1), stream, saved, dout);
   AttentionGradients d = attend_backward(dout.view_as(q), q, k, v, attended, stream, config_.sliding_window);
-  const at::Tensor x = needs_input() ? saved.pop() : at::Tensor();
+  const at::Tensor x = needs_input() ? axis_->gather_tokens(saved.pop(), stream) : at::Tensor();
   const Rope::Angles angles = rope_->angles(stream, q.scalar_type());
   Rope::rotate_(d.dq, angles, true);
   Rope::rotate_(d.dk, angles, true);
@@ -141,7 +154,7 @@ at::Tensor Attention::backward(const at::Tensor& dy, const Stream& stream, Saved
   v_proj_.backward_into(d.dv.flatten(1), x, stream, saved, dx);
   k_proj_.backward_into(d.dk.flatten(1), x, stream, saved, dx);
   q_proj_.backward_into(d.dq.flatten(1), x, stream, saved, dx);
-  return dx;
+  return axis_->scatter_sum_tokens(dx, stream);
 }
 
 bool Attention::needs_input() const {
@@ -149,6 +162,7 @@ bool Attention::needs_input() const {
 }
 
 at::Tensor Attention::forward_cached(const at::Tensor& x, KvCache& cache) {
+  require_solo(*axis_, "generation");
   Saved nothing(false);
   Stream evaluation;
   evaluation.is_training = false;  // so adapters drop nothing and need to know no more of the tokens

@@ -6,17 +6,18 @@ namespace duoka::model {
 namespace {
 
 RmsNorm norm_of(const ParameterSource& source, const std::string& module, const BlockConfig& config) {
-  return RmsNorm(source(module + ".weight", {config.mlp.hidden_size}), config.norm_eps, config.norm_plus_one);
+  return RmsNorm(source({module + ".weight", {config.mlp.hidden_size}}), config.norm_eps,
+                 config.norm_plus_one);
 }
 
 }  // namespace
 
 Block::Block(const ParameterSource& source, const std::string& prefix, const BlockConfig& config,
-             std::shared_ptr<const Rope> rope)
+             std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis)
     : input_norm_(norm_of(source, prefix + ".input_layernorm", config)),
-      attention_(source, prefix + ".self_attn", config.attention, std::move(rope)),
+      attention_(source, prefix + ".self_attn", config.attention, std::move(rope), axis),
       mlp_norm_(norm_of(source, prefix + ".post_attention_layernorm", config)),
-      mlp_(source, prefix + ".mlp", config.mlp) {}
+      mlp_(source, prefix + ".mlp", config.mlp, std::move(axis)) {}
 
 std::vector<Parameter*> Block::parameters() {
   std::vector<Parameter*> all;

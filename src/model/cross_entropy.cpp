@@ -13,8 +13,6 @@
 
 namespace duoka::model {
 
-namespace {
-
 void check_targets(const at::Tensor& targets, int64_t num_columns) {
   const auto [low, high] = targets.aminmax();
   if (low.item<int64_t>() >= 0 && high.item<int64_t>() < num_columns) return;
@@ -22,6 +20,8 @@ void check_targets(const at::Tensor& targets, int64_t num_columns) {
                    std::to_string(high.item<int64_t>()) + " for " + std::to_string(num_columns) +
                    " logits; the tokenizer does not fit the model");
 }
+
+namespace {
 
 /// Calls row(logits of row i, target i) -> loss for each row; the losses are summed in order of the rows.
 template <class T, class Row>

@@ -7,24 +7,34 @@
 
 namespace duoka::model {
 
-Decoder::Decoder(ModelConfig config, const ParameterSource& source) : config_(std::move(config)) {
+Decoder::Decoder(ModelConfig config, const ParameterSource& source, std::shared_ptr<const TensorAxis> axis)
+    : config_(std::move(config)) {
+  check_tensor_parallel(config_, axis->size());
   const int64_t width = config_.hidden_size, vocabulary = config_.vocab_size;
-  auto embedding = std::make_unique<Embedding>(source, "model.embed_tokens.weight", vocabulary, width);
+  auto embedding = std::make_unique<Embedding>(source, "model.embed_tokens.weight", vocabulary, width, axis);
   embedding_ = embedding.get();
   chain_.layers.push_back(std::move(embedding));
   const auto rope = std::make_shared<const Rope>(config_.rope);
   for (int64_t i = 0; i < config_.num_layers; ++i) {
-    auto block = std::make_unique<Block>(source, text("model.layers.", i), config_.block(i), rope);
+    auto block = std::make_unique<Block>(source, text("model.layers.", i), config_.block(i), rope, axis);
     blocks_.push_back(block.get());
     chain_.layers.push_back(std::move(block));
   }
-  RmsNorm norm(source("model.norm.weight", {width}), config_.norm_eps);
-  auto head = config_.tie_word_embeddings
-                  ? std::make_unique<Head>(std::move(norm), &embedding_->weight())
-                  : std::make_unique<Head>(std::move(norm), source("lm_head.weight", {vocabulary, width}));
+  auto head = make_head(RmsNorm(source({"model.norm.weight", {width}}), config_.norm_eps), source, axis);
   head_ = head.get();
   chain_.objective = std::move(head);
   for (Parameter* parameter : chain_.parameters()) base_.emplace(parameter->name, parameter);
+}
+
+std::unique_ptr<Head> Decoder::make_head(RmsNorm norm, const ParameterSource& source,
+                                         const std::shared_ptr<const TensorAxis>& axis) {
+  constexpr int64_t bytes = Head::default_chunk_bytes;
+  if (config_.tie_word_embeddings)
+    return std::make_unique<Head>(std::move(norm), &embedding_->weight(), bytes, axis);
+  const int64_t vocabulary = config_.vocab_size;
+  Parameter weight =
+      source({"lm_head.weight", {vocabulary, config_.hidden_size}, axis->slice(0, vocabulary)});
+  return std::make_unique<Head>(std::move(norm), std::move(weight), bytes, axis);
 }
 
 namespace {
@@ -39,24 +49,33 @@ void warn_of_stale_head(const WeightSource& source, const ModelConfig& config, c
                      ": lm_head.weight differs from the embedding but tie_word_embeddings is true; ",
                      "the embedding is used for both"));
 }
+
+Decoder decoder_of(ModelConfig config, const WeightSource& source, const LoadOptions& options) {
+  Weights weights(source, options.dtype, options.device, options.log);
+  const ParameterSource read = weights.parameters();
+  const ParameterSource told = [&](const ParameterRequest& request) {
+    Parameter parameter = read(request);
+    if (options.on_parameter) options.on_parameter(parameter);
+    return parameter;
+  };
+  return Decoder(std::move(config), told, options.tensor_axis);
+}
 }  // namespace
 
 Decoder Decoder::load(const std::filesystem::path& path, const LoadOptions& options) {
   return within("loading " + path.string(), [&] {
     ModelConfig config = read_config(path);
     for (const auto& warning : config.warnings) options.log.warning(warning);
+    check_tensor_parallel(config, options.tensor_axis->size());
     const auto source = open_weights(path, config);
     check_tensors(*source, config);
     warn_of_stale_head(*source, config, options.log);
-    Weights weights(*source, options.dtype, options.device, options.log);
-    return Decoder(std::move(config), weights.parameters());
+    return decoder_of(std::move(config), *source, options);
   });
 }
 
 Decoder Decoder::random(const ModelConfig& config, uint64_t seed, const LoadOptions& options) {
-  const auto source = random_weights(config, seed);
-  Weights weights(*source, options.dtype, options.device, options.log);
-  return Decoder(config, weights.parameters());
+  return decoder_of(config, *random_weights(config, seed), options);
 }
 
 at::Device Decoder::device() const { return embedding_->weight().value.device(); }

@@ -9,10 +9,20 @@ namespace duoka::model {
 
 namespace {
 
+ParameterRequest weight_of(const std::string& module, int64_t num_out, int64_t num_in, Split split,
+                           const TensorAxis& axis) {
+  ParameterRequest request{module + ".weight", {num_out, num_in}};
+  if (split == Split::outputs) request.slice = axis.slice(0, num_out);
+  if (split == Split::inputs) request.slice = axis.slice(1, num_in);
+  return request;
+}
+
 std::optional<Parameter> bias_of(const ParameterSource& source, const std::string& module, int64_t num_out,
-                                 bool has_bias) {
+                                 bool has_bias, Split split, const TensorAxis& axis) {
   if (!has_bias) return std::nullopt;
-  return source(module + ".bias", {num_out});
+  ParameterRequest request{module + ".bias", {num_out}};
+  if (split == Split::outputs) request.slice = axis.slice(0, num_out);
+  return source(request);
 }
 
 }  // namespace
@@ -21,9 +31,9 @@ Linear::Linear(Parameter weight, std::optional<Parameter> bias)
     : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
 Linear::Linear(const ParameterSource& source, const std::string& module, int64_t num_out, int64_t num_in,
-               bool has_bias)
-    : weight_(source(module + ".weight", {num_out, num_in})),
-      bias_(bias_of(source, module, num_out, has_bias)) {}
+               bool has_bias, Split split, const TensorAxis& axis)
+    : weight_(source(weight_of(module, num_out, num_in, split, axis))),
+      bias_(bias_of(source, module, num_out, has_bias, split, axis)) {}
 
 std::vector<Parameter*> Linear::parameters() {
   std::vector<Parameter*> all{&weight_};
@@ -38,7 +48,8 @@ std::vector<Parameter*> Linear::parameters() {
 bool Linear::needs_input() const { return weight_.is_trainable || (adapter_ && adapter_->needs_input()); }
 
 at::Tensor Linear::project(const at::Tensor& x, const Stream& stream, Saved& saved) {
-  at::Tensor y = bias_ ? at::linear(x, weight_.value, bias_->value) : at::linear(x, weight_.value);
+  const Parameter* bias = added_bias();
+  at::Tensor y = bias ? at::linear(x, weight_.value, bias->value) : at::linear(x, weight_.value);
   if (adapter_) adapter_->forward(x, y, stream, saved);
   return y;
 }
@@ -51,7 +62,8 @@ void Linear::backward_into(const at::Tensor& dy, const at::Tensor& x, const Stre
     dx = dy.mm(weight_.value);
   if (adapter_) adapter_->backward(dy, x, dx, stream, saved);
   if (weight_.is_trainable) weight_.accumulate_product(dy, x);
-  if (bias_ && bias_->is_trainable) bias_->accumulate(dy.sum(0, false, bias_->gradient_dtype()));
+  Parameter* bias = added_bias();
+  if (bias && bias->is_trainable) bias->accumulate(dy.sum(0, false, bias->gradient_dtype()));
 }
 
 at::Tensor Linear::apply(const at::Tensor& x) {

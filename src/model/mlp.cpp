@@ -47,13 +47,16 @@ Activation activation(const std::string& hidden_act) {
   throw FormatError("hidden_act = \"" + hidden_act + "\" is not known; known are silu and gelu_pytorch_tanh");
 }
 
-Mlp::Mlp(const ParameterSource& source, const std::string& prefix, const MlpConfig& config)
+Mlp::Mlp(const ParameterSource& source, const std::string& prefix, const MlpConfig& config,
+         std::shared_ptr<const TensorAxis> axis)
     : activation_(config.activation),
-      gate_proj_(source, prefix + ".gate_proj", config.intermediate_size, config.hidden_size,
-                 config.has_bias),
-      up_proj_(source, prefix + ".up_proj", config.intermediate_size, config.hidden_size, config.has_bias),
-      down_proj_(source, prefix + ".down_proj", config.hidden_size, config.intermediate_size,
-                 config.has_bias) {}
+      axis_(std::move(axis)),
+      gate_proj_(source, prefix + ".gate_proj", config.intermediate_size, config.hidden_size, config.has_bias,
+                 Split::outputs, *axis_),
+      up_proj_(source, prefix + ".up_proj", config.intermediate_size, config.hidden_size, config.has_bias,
+               Split::outputs, *axis_),
+      down_proj_(source, prefix + ".down_proj", config.hidden_size, config.intermediate_size, config.has_bias,
+                 Split::inputs, *axis_) {}
 
 std::vector<Parameter*> Mlp::parameters() {
   std::vector<Parameter*> all;
@@ -64,28 +67,32 @@ std::vector<Parameter*> Mlp::parameters() {
 
 // gate and up go onto the stack last, so that backward has them before down_proj takes what its adapter left.
 at::Tensor Mlp::forward(const at::Tensor& x, const Stream& stream, Saved& saved) {
-  at::Tensor gate = gate_proj_.project(x, stream, saved);
-  at::Tensor up = up_proj_.project(x, stream, saved);
+  const at::Tensor all = axis_->gather_tokens(x, stream);
+  at::Tensor gate = gate_proj_.project(all, stream, saved);
+  at::Tensor up = up_proj_.project(all, stream, saved);
   if (gate_proj_.needs_input() || up_proj_.needs_input()) saved.push(x);
-  at::Tensor y = down_proj_.project(gated(activation_, gate, up), stream, saved);
+  const at::Tensor y = down_proj_.project(gated(activation_, gate, up), stream, saved);
   saved.push(std::move(gate));
   saved.push(std::move(up));
-  return y;
+  return axis_->scatter_sum_tokens(y, stream);
 }
 
 at::Tensor Mlp::apply(const at::Tensor& x) {
+  require_solo(*axis_, "generation");
   return down_proj_.apply(gated(activation_, gate_proj_.apply(x), up_proj_.apply(x)));
 }
 
 at::Tensor Mlp::backward(const at::Tensor& dy, const Stream& stream, Saved& saved) {
   at::Tensor up = saved.pop(), gate = saved.pop(), dproduct, dx;
-  down_proj_.backward_into(dy, down_proj_.needs_input() ? gated(activation_, gate, up) : at::Tensor(), stream,
+  down_proj_.backward_into(axis_->gather_tokens(dy, stream),
+                           down_proj_.needs_input() ? gated(activation_, gate, up) : at::Tensor(), stream,
                            saved, dproduct);
   gated_backward(activation_, dproduct, gate, up);
-  const at::Tensor x = gate_proj_.needs_input() || up_proj_.needs_input() ? saved.pop() : at::Tensor();
+  const bool needs_input = gate_proj_.needs_input() || up_proj_.needs_input();
+  const at::Tensor x = needs_input ? axis_->gather_tokens(saved.pop(), stream) : at::Tensor();
   up_proj_.backward_into(up, x, stream, saved, dx);
   gate_proj_.backward_into(gate, x, stream, saved, dx);
-  return dx;
+  return axis_->scatter_sum_tokens(dx, stream);
 }
 
 }  // namespace duoka::model

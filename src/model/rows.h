@@ -40,4 +40,13 @@ double cross_entropy(const T* logits, int64_t num_columns, int64_t target);
 template <class T>
 double cross_entropy_backward(T* logits, int64_t num_columns, int64_t target, double scale);
 
+/// The parts of it, for a row whose columns several ranks have: the largest logit, the sum of
+/// exp(logit - top), and scale * exp((logit - top) - log_sum) in the place of the logits.
+template <class T, class A>
+A largest(const T* logits, int64_t num_columns);
+template <class T, class A>
+A sum_exp(const T* logits, int64_t num_columns, A top);
+template <class T, class A>
+void softmax(T* logits, int64_t num_columns, A top, A log_sum, A scale);
+
 }  // namespace duoka::model::rows

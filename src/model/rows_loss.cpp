@@ -43,15 +43,23 @@ DUOKA_VECTOR_CLONES LogSumExp<Accumulate<T>> log_sum_exp(const T* x, int64_t cou
   return {top, std::log(sum_of<A>(count, [&](int64_t i) { return vector_exp(static_cast<A>(x[i]) - top); }))};
 }
 
-template <class T>
-DUOKA_VECTOR_CLONES void softmax(T* x, int64_t count, LogSumExp<Accumulate<T>> lse, Accumulate<T> scale) {
-  using A = Accumulate<T>;
-  const A top = lse.top, log_sum = lse.log_sum;
-  for (int64_t i = 0; i < count; ++i)
-    x[i] = static_cast<T>(scale * vector_exp((static_cast<A>(x[i]) - top) - log_sum));
+}  // namespace
+
+template <class T, class A>
+DUOKA_VECTOR_CLONES A largest(const T* logits, int64_t num_columns) {
+  return maximum<A>(logits, num_columns);
 }
 
-}  // namespace
+template <class T, class A>
+DUOKA_VECTOR_CLONES A sum_exp(const T* logits, int64_t num_columns, A top) {
+  return sum_of<A>(num_columns, [&](int64_t i) { return vector_exp(static_cast<A>(logits[i]) - top); });
+}
+
+template <class T, class A>
+DUOKA_VECTOR_CLONES void softmax(T* logits, int64_t num_columns, A top, A log_sum, A scale) {
+  for (int64_t i = 0; i < num_columns; ++i)
+    logits[i] = static_cast<T>(scale * vector_exp((static_cast<A>(logits[i]) - top) - log_sum));
+}
 
 template <class T>
 double cross_entropy(const T* logits, int64_t num_columns, int64_t target) {
@@ -64,15 +72,18 @@ double cross_entropy_backward(T* logits, int64_t num_columns, int64_t target, do
   using A = Accumulate<T>;
   const auto log_softmax = log_sum_exp(logits, num_columns);
   const A log_p = log_softmax(static_cast<A>(logits[target]));
-  softmax(logits, num_columns, log_softmax, static_cast<A>(scale));
+  softmax(logits, num_columns, log_softmax.top, log_softmax.log_sum, static_cast<A>(scale));
   logits[target] =
       static_cast<T>(static_cast<A>(scale) * std::expm1(log_p));  // p - 1, also where p is almost 1
   return -static_cast<double>(log_p);
 }
 
-#define DUOKA_INSTANTIATE(T)                                 \
-  template double cross_entropy(const T*, int64_t, int64_t); \
-  template double cross_entropy_backward(T*, int64_t, int64_t, double);
+#define DUOKA_INSTANTIATE(T)                                            \
+  template double cross_entropy(const T*, int64_t, int64_t);            \
+  template double cross_entropy_backward(T*, int64_t, int64_t, double); \
+  template Accumulate<T> largest(const T*, int64_t);                    \
+  template Accumulate<T> sum_exp(const T*, int64_t, Accumulate<T>);     \
+  template void softmax(T*, int64_t, Accumulate<T>, Accumulate<T>, Accumulate<T>);
 DUOKA_INSTANTIATE(float)
 DUOKA_INSTANTIATE(double)
 DUOKA_INSTANTIATE(c10::BFloat16)

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <unordered_set>
 
+#include <c10/util/accumulate.h>
+
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 #include "duoka/io/gguf.h"
@@ -40,8 +42,12 @@ io::DType file_dtype(at::ScalarType dtype) {
     case at::kBFloat16:
       return io::DType::bf16;
     default:
-      throw StateError(text("no weight file holds ", c10::toString(dtype)));
+      throw StateError(text("no file holds tensors of dtype ", c10::toString(dtype)));
   }
+}
+
+at::Tensor WeightSource::read_slice(const std::string& name, const Slice& slice) const {
+  return cut(read(name), slice);
 }
 
 namespace {
@@ -62,6 +68,24 @@ class FolderWeights final : public WeightSource {
     const io::TensorView& stored = view(name);
     at::Tensor tensor = at::empty(stored.shape, dtype(name));
     std::memcpy(tensor.data_ptr(), stored.bytes.data(), stored.bytes.size());
+    return tensor;
+  }
+
+  at::Tensor read_slice(const std::string& name, const Slice& slice) const override {
+    const io::TensorView& stored = view(name);
+    const auto dim = static_cast<size_t>(slice.dim);
+    auto shape = stored.shape;
+    shape[dim] = slice.count;
+    at::Tensor tensor = at::empty(shape, dtype(name));
+    if (tensor.numel() == 0) return tensor;
+    // The slice is a run of bytes at the same place of every row of the dims before it.
+    const int64_t num_runs = c10::multiply_integers(shape.begin(), shape.begin() + slice.dim);
+    const size_t run = tensor.nbytes() / static_cast<size_t>(num_runs),
+                 index = run / static_cast<size_t>(slice.count),  // bytes of one index
+        row = index * static_cast<size_t>(stored.shape[dim]);
+    const std::byte* from = stored.bytes.data() + static_cast<size_t>(slice.begin) * index;
+    auto* to = static_cast<std::byte*>(tensor.data_ptr());
+    for (int64_t i = 0; i < num_runs; ++i, from += row, to += run) std::memcpy(to, from, run);
     return tensor;
   }
 
@@ -128,32 +152,28 @@ Weights::Weights(const WeightSource& source, at::ScalarType dtype, at::Device de
 
 Weights::~Weights() = default;
 
-at::Tensor Weights::read_checked(const std::string& name, const std::vector<int64_t>& shape) {
-  check_tensor(source_, name, shape);
+namespace {
+void check_slice(const ParameterRequest& request, const Slice& slice) {
+  const auto& [dim, begin, count] = slice;
+  if (dim < 0 || dim >= static_cast<int64_t>(request.shape.size()) || begin < 0 || count < 0 ||
+      begin > request.shape[static_cast<size_t>(dim)] - count)
+    throw StateError(text("slice of ", request.name, ": [", begin, ", ", begin + count, ") of dim ", dim,
+                          " is not in ", shape_text(request.shape)));
+}
+}  // namespace
+
+at::Tensor Weights::take(const ParameterRequest& request) {
+  check_tensor(source_, request.name, request.shape);
+  if (request.slice) check_slice(request, *request.slice);
   progress_->advance(1);
-  return source_.read(name);
-}
-
-at::Tensor Weights::take(const std::string& name, const std::vector<int64_t>& shape) {
-  return read_checked(name, shape).to(device_, dtype_);
-}
-
-at::Tensor Weights::take_slice(const std::string& name, const std::vector<int64_t>& shape, int64_t dim,
-                               int64_t first, int64_t count) {
-  if (dim < 0 || dim >= static_cast<int64_t>(shape.size()) || first < 0 || count < 0 ||
-      first > shape[static_cast<size_t>(dim)] - count)
-    throw StateError(text("slice of ", name, ": [", first, ", ", first + count, ") of dim ", dim,
-                          " is not in ", shape_text(shape)));
-  // A copy of the part alone, so that the whole tensor is freed.
-  return read_checked(name, shape)
-      .narrow(dim, first, count)
-      .clone(at::MemoryFormat::Contiguous)
-      .to(device_, dtype_);
+  const at::Tensor stored =
+      request.slice ? source_.read_slice(request.name, *request.slice) : source_.read(request.name);
+  return stored.to(device_, dtype_);
 }
 
 ParameterSource Weights::parameters() {
-  return [this](const std::string& name, at::IntArrayRef shape) {
-    return Parameter::whole(name, take(name, shape.vec()), /*is_trainable=*/false);
+  return [this](const ParameterRequest& request) {
+    return request.parameter(take(request), /*is_trainable=*/false);
   };
 }
 

@@ -82,8 +82,8 @@ TEST(Block, CachedEqualsWhole) {
 /// Half-precision block against the f32 one with the same (rounded) weights.
 void compare_with_f32(at::ScalarType dtype, double tolerance) {
   const Stream stream = stream_of({30, 34});
-  const auto rounded = [dtype](const std::string& name, at::IntArrayRef shape) {
-    Parameter p = random_source(dtype)(name, shape);
+  const auto rounded = [dtype](const ParameterRequest& request) {
+    Parameter p = random_source(dtype)(request);
     p.value = p.value.to(at::kFloat);
     return p;
   };

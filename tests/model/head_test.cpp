@@ -13,7 +13,7 @@ using namespace test;
 
 constexpr int64_t vocab = 16, width = 6;
 
-RmsNorm norm_of(const ParameterSource& source) { return RmsNorm(source("norm", {width}), 1e-6); }
+RmsNorm norm_of(const ParameterSource& source) { return RmsNorm(source({"norm", {width}}), 1e-6); }
 
 at::Tensor loss_of(const at::Tensor& x, const Leaves& w, const Stream& stream) {
   return loss_reference(norm_reference(x, w.at("norm"), 1e-6).matmul(w.at("head").t()), stream);
@@ -23,7 +23,7 @@ void check(
     const Stream& stream, int64_t chunk_bytes, double scale,
     const std::function<bool(const std::string&)>& is_trainable = [](auto&) { return true; }) {
   const auto source = random_source(at::kDouble, is_trainable);
-  Head head(norm_of(source), source("head", {vocab, width}), chunk_bytes);
+  Head head(norm_of(source), source({"head", {vocab, width}}), chunk_bytes);
   const auto x = random_tensor("x", {stream.num_tokens(), width});
   const Leaves leaves = leaves_of(head.parameters());
   const auto leaf = x.clone().set_requires_grad(true);
@@ -54,9 +54,9 @@ TEST(Head, FrozenMixesMatchAutograd) {
 
 TEST(Head, TiedAddsIntoTheSharedGradient) {
   const auto source = random_source();
-  Parameter shared = source("head", {vocab, width});
+  Parameter shared = source({"head", {vocab, width}});
   shared.grad = at::ones({vocab, width}, at::kDouble);
-  Head tied(norm_of(source), &shared), own(norm_of(source), source("head", {vocab, width}));
+  Head tied(norm_of(source), &shared), own(norm_of(source), source({"head", {vocab, width}}));
   const Stream stream = stream_of({9});
   const auto x = random_tensor("x", {9, width});
   tied.loss_and_gradient(x, stream, 1);
@@ -68,7 +68,7 @@ TEST(Head, TiedAddsIntoTheSharedGradient) {
 
 TEST(Head, NothingTrainedIsNoLoss) {
   const auto source = random_source();
-  Head head(norm_of(source), source("head", {vocab, width}));
+  Head head(norm_of(source), source({"head", {vocab, width}}));
   const Stream stream = stream_of({5}, vocab, 5);
   ASSERT_EQ(stream.num_trained, 0);
   const auto x = random_tensor("x", {5, width});
@@ -81,7 +81,7 @@ TEST(Head, NothingTrainedIsNoLoss) {
 
 TEST(Head, LogitsOfSomeRows) {
   const auto source = random_source();
-  Head head(norm_of(source), source("head", {vocab, width}));
+  Head head(norm_of(source), source({"head", {vocab, width}}));
   const auto x = random_tensor("x", {5, width});
   const auto all = head.logits(x);
   EXPECT_EQ(all.size(1), vocab);

@@ -27,9 +27,10 @@ inline at::Tensor random_tensor(const std::string& name, at::IntArrayRef shape,
 inline ParameterSource random_source(
     at::ScalarType dtype = at::kDouble,
     std::function<bool(const std::string&)> is_trainable = [](auto&) { return true; }) {
-  return [=](const std::string& name, at::IntArrayRef shape) {
+  return [=](const ParameterRequest& request) {
+    const auto& [name, shape, slice] = request;
     const double size = shape.size() == 2 ? 1 / std::sqrt(static_cast<double>(shape[1])) : 1;
-    return Parameter::whole(name, (random_tensor(name, shape) * size).to(dtype), is_trainable(name));
+    return request.parameter(cut((random_tensor(name, shape) * size).to(dtype), slice), is_trainable(name));
   };
 }
 

@@ -29,7 +29,7 @@ Chain tied_model(int64_t sliding_window) {
   const auto source = random_source();
   Chain chain;
   auto embedding = std::make_unique<Embedding>(source, "model.embed_tokens.weight", vocab, width);
-  chain.objective = std::make_unique<Head>(RmsNorm(source("model.norm.weight", {width}), 1e-6),
+  chain.objective = std::make_unique<Head>(RmsNorm(source({"model.norm.weight", {width}}), 1e-6),
                                            &embedding->weight(), 7 * vocab * 8);
   chain.layers.push_back(std::move(embedding));
   for (int i = 0; i < 2; ++i)

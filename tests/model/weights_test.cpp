@@ -92,17 +92,17 @@ TEST(Weights, ConvertsAndCuts) {
   const auto source = open_weights(model_folder(), config);
   Weights weights(*source, at::kBFloat16, at::kCPU);
   const std::string name = "model.layers.0.mlp.down_proj.weight";
-  const auto whole = weights.take(name, {32, 64});
+  const auto whole = weights.take({name, {32, 64}});
   EXPECT_EQ(whole.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(whole.equal(source->read(name).to(at::kBFloat16)));
-  const auto rows = weights.take_slice(name, {32, 64}, 0, 8, 16),
-             columns = weights.take_slice(name, {32, 64}, 1, 60, 4);
+  const auto rows = weights.take({name, {32, 64}, Slice{0, 8, 16}}),
+             columns = weights.take({name, {32, 64}, Slice{1, 60, 4}});
   EXPECT_TRUE(rows.equal(whole.narrow(0, 8, 16)));
   EXPECT_TRUE(columns.equal(whole.narrow(1, 60, 4)));
   EXPECT_EQ(columns.storage().nbytes(), static_cast<size_t>(32 * 4 * 2)) << "the rest is not kept alive";
-  EXPECT_THROW(weights.take_slice(name, {32, 64}, 1, 60, 5), StateError);
-  EXPECT_THROW(weights.take(name, {64, 32}), FormatError);
-  EXPECT_THROW(weights.take("model.nothing.weight", {1}), FormatError);
+  EXPECT_THROW(weights.take({name, {32, 64}, Slice{1, 60, 5}}), StateError);
+  EXPECT_THROW(weights.take({name, {64, 32}}), FormatError);
+  EXPECT_THROW(weights.take({"model.nothing.weight", {1}}), FormatError);
 }
 
 TEST(Weights, DtypesOfFiles) {

@@ -29,7 +29,8 @@ class Adapter {
   virtual void backward(const at::Tensor& dy, const at::Tensor& x, at::Tensor& dx, const Stream& stream,
                         Saved& saved) = 0;
 
-  /// What it adds to the weight, as a dense matrix: [O, I], f32 (double for double parameters). For merging.
+  /// What it adds to the weight held here, as a dense matrix: [O, I], f32 (double for double parameters). For
+  /// merging.
   virtual at::Tensor delta() const = 0;
 };
 

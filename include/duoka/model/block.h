@@ -21,13 +21,13 @@ struct BlockConfig {
   bool norm_plus_one = false;
 };
 
-/// One decoder block: h = x + attention(norm(x)), y = h + mlp(norm(h)). x [N, D] -> [N, D].
-/// `prefix`: "model.layers.0"; inside, Hugging Face's names (self_attn, mlp, input_layernorm,
-/// post_attention_layernorm).
+/// One decoder block: h = x + attention(norm(x)), y = h + mlp(norm(h)). x [N, D] -> [N, D]; over a tensor
+/// axis N is this rank's part of the tokens. `prefix`: "model.layers.0"; inside, Hugging Face's names
+/// (self_attn, mlp, input_layernorm, post_attention_layernorm).
 class Block final : public Layer {
  public:
   Block(const ParameterSource& source, const std::string& prefix, const BlockConfig& config,
-        std::shared_ptr<const Rope> rope);
+        std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis = solo_tensor_axis());
 
   std::vector<Parameter*> parameters() override;
   at::Tensor forward(const at::Tensor& x, const Stream& stream, Saved& saved) override;

@@ -84,5 +84,8 @@ std::vector<TensorShape> tensors_of(const ModelConfig& config);
 /// what an adapter can be attached to, in model order.
 std::vector<TensorShape> linear_modules(const ModelConfig& config);
 int64_t num_parameters(const ModelConfig& config);
+/// Throws ConfigError when `size` ranks of tensor parallelism cannot share the model, with the sizes that
+/// can: the heads must divide, and each rank must get some of the vocabulary and of the MLP's width.
+void check_tensor_parallel(const ModelConfig& config, int64_t size);
 
 }  // namespace duoka::model

@@ -18,6 +18,7 @@
 #include "duoka/model/embedding.h"
 #include "duoka/model/head.h"
 #include "duoka/model/parameter_source.h"
+#include "duoka/model/tensor_axis.h"
 
 namespace duoka::model {
 
@@ -25,17 +26,25 @@ struct LoadOptions {
   at::ScalarType dtype = at::kFloat;  ///< What the layers compute in: f32, f64, bf16 or f16.
   at::Device device = at::kCPU;
   Log log = Log();  ///< Progress and the config's warnings.
+  /// Whose part of the matrices this rank holds.
+  std::shared_ptr<const TensorAxis> tensor_axis = solo_tensor_axis();
+  /// Called with each parameter when it has been read and the next has not: for who keeps less of it than its
+  /// layer (ZeRO-3). The layer's own is made from it afterwards; it shares the tensor.
+  std::function<void(Parameter&)> on_parameter = {};
 };
 
 /// A whole decoder: the chain an engine walks, and its parts by name. N tokens, D hidden size, V vocabulary.
-/// Not thread-safe. Pointers to parameters and modules are valid as long as it lives (moving it is fine).
+/// Over a tensor axis the parameters are this rank's slices, what moves along the chain are its tokens, and
+/// every call that computes is collective. Not thread-safe. Pointers to parameters and modules are valid as
+/// long as it lives (moving it is fine).
 class Decoder final {
  public:
   /// Builds the chain. `source` is asked for every tensor of tensors_of(config), once each; what it returns
-  /// decides dtype, device and what is trainable.
-  Decoder(ModelConfig config, const ParameterSource& source);
-  /// A Hugging Face folder or a .gguf file; nothing is trainable yet. Memory: the model and one tensor.
-  /// Throws FormatError when a tensor is missing, of another shape, or not known.
+  /// decides dtype, device and what is trainable. Throws ConfigError as check_tensor_parallel() does.
+  Decoder(ModelConfig config, const ParameterSource& source,
+          std::shared_ptr<const TensorAxis> axis = solo_tensor_axis());
+  /// A Hugging Face folder or a .gguf file; nothing is trainable yet. Memory: the slices held here and one
+  /// tensor. Throws FormatError when a tensor is missing, of another shape, or not known.
   static Decoder load(const std::filesystem::path& path, const LoadOptions& options = {});
   /// Random weights (see random_weights()).
   static Decoder random(const ModelConfig& config, uint64_t seed, const LoadOptions& options = {});
@@ -63,8 +72,9 @@ class Decoder final {
 
   /// Logits of `rows` (indices into the stream's tokens, i64; undefined: all) -> [n, V] in the dtype of the
   /// weights. For evaluation: adapters take part, nothing is kept, no dropout unless the stream is training.
+  /// Solo axis only, as what uses a cache (StateError).
   at::Tensor logits(const Stream& stream, const at::Tensor& rows = {});
-  /// Sum of the loss over the stream's trained tokens.
+  /// Sum of the loss over the stream's trained tokens; on the first rank of the tensor axis, 0 on the others.
   double loss_sum(const Stream& stream);
 
   /// Keys and values of one sequence, a block each.
@@ -76,6 +86,8 @@ class Decoder final {
 
  private:
   at::Tensor activations(const Stream& stream);
+  std::unique_ptr<Head> make_head(RmsNorm norm, const ParameterSource& source,
+                                  const std::shared_ptr<const TensorAxis>& axis);
 
   ModelConfig config_;
   Chain chain_;

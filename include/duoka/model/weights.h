@@ -32,6 +32,9 @@ class WeightSource {
   /// The whole tensor on the CPU, its own memory, in the dtype stored (f32 where the store is quantised).
   /// Throws FormatError naming file and tensor when it is not there or of a dtype no weights have.
   virtual at::Tensor read(const std::string& name) const = 0;
+  /// A part of what read() returns, in its own memory. Where the store allows it, only the bytes of the part
+  /// are touched; else read() and cut().
+  virtual at::Tensor read_slice(const std::string& name, const Slice& slice) const;
 };
 
 /// Tensors of a Hugging Face folder (one or several safetensors), or of a GGUF file: its names are mapped
@@ -40,7 +43,7 @@ class WeightSource {
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, const ModelConfig& config);
 
 /// Random weights of `config` for tests and for training from nothing: matrices N(0, initializer_range),
-/// norms 1, biases 0. A tensor's numbers depend on `seed` and its name only.
+/// norms 1, biases 0. A tensor's numbers depend on `seed` and its name only, a slice's too.
 std::unique_ptr<WeightSource> random_weights(const ModelConfig& config, uint64_t seed);
 
 /// The torch name of a file's dtype. Throws FormatError for one that weights cannot have (integers, f8).
@@ -54,25 +57,22 @@ io::DType file_dtype(at::ScalarType dtype);
 /// found.
 void check_tensors(const WeightSource& source, const ModelConfig& config);
 
-/// Hands out the tensors of a source, checked and converted. Memory: what was handed out, and one tensor.
+/// Hands out the tensors of a source, checked, cut and converted. Memory: what was handed out, and one
+/// tensor.
 class Weights {
  public:
   /// `dtype` and `device` of what take() returns. Loading for more than a second shows progress on `log`.
   Weights(const WeightSource& source, at::ScalarType dtype, at::Device device, const Log& log = Log());
   ~Weights();
 
-  /// The whole tensor; owns its memory. Throws FormatError with path, tensor, wanted and found when it is
-  /// missing or has another shape: nothing is ever made up.
-  at::Tensor take(const std::string& name, const std::vector<int64_t>& shape);
-  /// Only [first, first + count) of dim `dim`. Throws StateError when the slice is not in `shape`.
-  at::Tensor take_slice(const std::string& name, const std::vector<int64_t>& shape, int64_t dim,
-                        int64_t first, int64_t count);
-  /// take() of whole tensors as a layer's constructor wants it; nothing is trainable. Refers to this object.
+  /// The tensor, or its slice, in memory of its own. Throws FormatError with path, tensor, wanted and found
+  /// when it is missing or has another shape (nothing is ever made up), StateError when the slice is not in
+  /// the shape.
+  at::Tensor take(const ParameterRequest& request);
+  /// take() as a layer's constructor wants it; nothing is trainable. Refers to this object.
   ParameterSource parameters();
 
  private:
-  at::Tensor read_checked(const std::string& name, const std::vector<int64_t>& shape);
-
   const WeightSource& source_;
   at::ScalarType dtype_;
   at::Device device_;
