@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/trace.h"
+
+#include <csignal>
+#include <map>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "duoka/core/error.h"
+#include "duoka/core/files.h"
+#include "duoka/core/text.h"
+#include "support/test_files.h"
+
+namespace duoka::parallel {
+namespace {
+
+using Json = nlohmann::json;
+using testing::TemporaryFolder;
+
+const auto origin = std::chrono::system_clock::now();
+
+/// Fails, and throws, where the file is no JSON.
+Json read(const std::filesystem::path& path) { return Json::parse(read_text_file(path)); }
+
+/// Events that are spans.
+std::vector<Json> spans(const Json& events) {
+  std::vector<Json> found;
+  for (const Json& event : events)
+    if (event.at("ph") == "X") found.push_back(event);
+  return found;
+}
+
+TEST(Trace, SpansNestAndCarryWhatTheyAreAbout) {
+  const TemporaryFolder folder;
+  {
+    TraceFile file(folder.path(), 3, origin);
+    const TraceSpan outer(&file, "update", TraceLane::compute, {.update = 7});
+    {
+      const TraceSpan first(&file, "forward", TraceLane::compute, {.micro = 0, .stage = 2});
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    const TraceSpan second(&file, "send", TraceLane::transfer);
+  }
+  const auto found = spans(read(folder / "trace-rank-3.json"));
+  ASSERT_EQ(found.size(), 3U);  // in the order in which they end
+  const Json& first = found[0];
+  const Json& outer = found[2];
+  EXPECT_EQ(first.at("name"), "forward");
+  EXPECT_EQ(first.at("args"), (Json{{"micro", 0}, {"stage", 2}}));
+  EXPECT_EQ(outer.at("args"), (Json{{"update", 7}}));
+  EXPECT_FALSE(found[1].contains("args"));
+  EXPECT_NE(found[1].at("tid"), first.at("tid"));
+  const auto start = [](const Json& event) { return event.at("ts").get<double>(); };
+  const auto end = [](const Json& event) {
+    return event.at("ts").get<double>() + event.at("dur").get<double>();
+  };
+  EXPECT_GE(first.at("dur").get<double>(), 2000) << "microseconds";
+  EXPECT_LT(start(outer), start(first));
+  for (const auto& inner : {found[0], found[1]}) EXPECT_LE(end(inner), end(outer) + 0.001);
+  for (const auto& event : found) EXPECT_EQ(event.at("pid"), 3);
+  EXPECT_LT(end(outer), 60e6) << "time 0 is the origin that is given";
+}
+
+TEST(Trace, RanksAndLanesAreNamed) {
+  const TemporaryFolder folder;
+  TraceFile file(folder.path(), 2, origin);
+  std::map<std::string, std::vector<std::string>> names;
+  for (const Json& event : read(folder / "trace-rank-2.json"))
+    if (event.at("args").contains("name")) names[event.at("name")].push_back(event.at("args").at("name"));
+  EXPECT_THAT(names["process_name"], ::testing::ElementsAre("rank 2"));
+  EXPECT_THAT(names["thread_name"], ::testing::ElementsAre("compute", "transfers", "gradient sums", "files"));
+}
+
+TEST(Trace, WithoutAFileNothingHappens) { const TraceSpan span(nullptr, "forward"); }
+
+TEST(Trace, TimesKeepTheirDigits) {
+  const TemporaryFolder folder;
+  {
+    TraceFile file(folder.path(), 0, origin);
+    const auto start = TraceFile::Clock::now();
+    file.add("forward", TraceLane::compute, {}, start, start + std::chrono::nanoseconds(12'345'007));
+  }
+  EXPECT_THAT(read_text_file(folder / "trace-rank-0.json"), ::testing::HasSubstr("\"dur\":12345.007"));
+}
+
+TEST(Trace, ThreadsMayShareAFile) {
+  const TemporaryFolder folder;
+  {
+    TraceFile file(folder.path(), 0, origin);
+    std::vector<std::thread> threads;
+    for (const TraceLane lane : {TraceLane::compute, TraceLane::transfer})
+      threads.emplace_back([&file, lane] {
+        for (int64_t i = 0; i < 2000; ++i) const TraceSpan span(&file, "work", lane, {.micro = i});
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  std::map<int, std::pair<int64_t, double>> last;  // by lane
+  const auto found = spans(read(folder / "trace-rank-0.json"));
+  EXPECT_EQ(found.size(), 4000U);
+  for (const Json& span : found) {
+    auto& [next, end] = last[span.at("tid")];
+    EXPECT_EQ(span.at("args").at("micro"), next++);
+    EXPECT_GE(span.at("ts").get<double>(), end - 0.001);
+    end = span.at("ts").get<double>() + span.at("dur").get<double>();
+  }
+}
+
+/// Writes spans until it is killed.
+[[noreturn]] void write_for_ever(const std::filesystem::path& folder) {
+  TraceFile file(folder, 0, origin);
+  for (int64_t i = 0;; ++i) {
+    { const TraceSpan span(&file, "forward", TraceLane::compute, {.micro = i}); }
+    if (i % 5 == 0) file.flush();
+  }
+}
+
+TEST(Trace, IsWholeWhenTheRunIsKilled) {
+  for (uintmax_t size = 2000; size < 50000; size += 11003) {
+    const TemporaryFolder folder;
+    const auto path = folder / "trace-rank-0.json";
+    const pid_t child = ::fork();
+    if (child == 0) write_for_ever(folder.path());
+    ASSERT_GT(child, 0);
+    std::error_code not_yet;
+    for (int wait = 0; wait < 10000; ++wait) {
+      if (const auto found = std::filesystem::file_size(path, not_yet); !not_yet && found > size) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    EXPECT_GT(spans(read(path)).size(), size / 200);
+  }
+}
+
+/// Limits the size of files that this process writes, while it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(Trace, AFullDiskEndsTheTraceAndNotTheRun) {
+  const TemporaryFolder folder;
+  TraceFile file(folder.path(), 0, origin);
+  { const TraceSpan span(&file, "first"); }
+  file.flush();
+  EXPECT_EQ(file.failure(), "");
+  const auto path = folder / "trace-rank-0.json";
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(path) + 20);
+    { const TraceSpan span(&file, "second"); }
+    file.flush();
+  }
+  EXPECT_EQ(spans(read(path)).size(), 1U);
+  EXPECT_THAT(file.failure(),
+              ::testing::AllOf(::testing::HasSubstr(path.string()), ::testing::HasSubstr("ends here")));
+  { const TraceSpan span(&file, "third"); }
+  file.flush();
+  EXPECT_EQ(spans(read(path)).size(), 1U);
+}
+
+TEST(Trace, AFolderThatIsNotThereIsAnError) {
+  EXPECT_THROW(TraceFile("/nowhere/at/all", 0, origin), SystemError);
+  EXPECT_THROW(merge_traces("/nowhere/at/all"), SystemError);
+}
+
+TEST(Trace, RanksAreMergedToOneFile) {
+  const TemporaryFolder folder;
+  for (const int rank : {0, 1, 10}) {
+    TraceFile file(folder.path(), rank, origin);
+    for (int i = 0; i <= rank; ++i) const TraceSpan span(&file, "forward");
+  }
+  testing::write_file(folder / "trace-rank-2.json", "[\n{\"ph\":");
+  merge_traces(folder.path());
+  std::map<int, int> count;
+  for (const Json& span : spans(read(folder / "trace.json"))) ++count[span.at("pid")];
+  EXPECT_EQ(count, (std::map<int, int>{{0, 1}, {1, 2}, {10, 11}}));
+  EXPECT_THAT(testing::names_in(folder.path()), ::testing::ElementsAre("trace-rank-2.json", "trace.json"))
+      << "what cannot be merged stays";
+  merge_traces(folder.path());  // nothing is there
+  EXPECT_EQ(read(folder / "trace.json"), Json::array());
+}
+
+}  // namespace
+}  // namespace duoka::parallel
