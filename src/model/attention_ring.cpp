@@ -50,7 +50,7 @@ struct Shift {
 class Ring {
  public:
   Ring(const ContextAxis& axis, const Stream& stream, int64_t window) : axis_(axis), stream_(stream) {
-    if (stream.row_lengths.empty() || num_tokens(axis.rank()) != stream.num_tokens())
+    if (num_tokens(axis.rank()) != stream.num_tokens())
       throw StateError(text("attention on rank ", axis.rank(), " of ", axis.size(),
                             " of the context axis: a stream of ", stream.num_tokens(),
                             " tokens that is not this rank's part; wanted that of cut_stream()"));
@@ -105,10 +105,23 @@ void merge_(at::Tensor out, at::Tensor log_sum_exp, const PieceAttended& more) {
   log_sum_exp.copy_(at::logaddexp(log_sum_exp, more.log_sum_exp));
 }
 
+void require_whole_rows(const Stream& stream) {
+  if (stream.row_lengths.empty()) return;
+  throw StateError("attention of one rank over a stream that cut_stream() made; wanted whole rows");
+}
+
 }  // namespace
+
+size_t num_ring_context(const ContextAxis& axis, const at::Tensor& q) {
+  return axis.is_solo() ? num_context(choose_attention_kernel(q)) : 1;
+}
 
 Attended attend_ring(const ContextAxis& axis, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const Stream& stream, int64_t window) {
+  if (axis.is_solo()) {
+    require_whole_rows(stream);
+    return attend(q, k, v, stream, window);
+  }
   const Ring ring(axis, stream, window);
   const at::Tensor by_group = grouped(q, k.size(1));
   const auto wide = q.options().dtype(accumulate_dtype(q.scalar_type()));
@@ -136,6 +149,7 @@ Attended attend_ring(const ContextAxis& axis, const at::Tensor& q, const at::Ten
 AttentionGradients attend_ring_backward(const ContextAxis& axis, const at::Tensor& dout, const at::Tensor& q,
                                         const at::Tensor& k, const at::Tensor& v, const Attended& attended,
                                         const Stream& stream, int64_t window) {
+  if (axis.is_solo()) return attend_backward(dout, q, k, v, attended, stream, window);
   const Ring ring(axis, stream, window);
   const int64_t num_kv_heads = k.size(1);
   const at::Tensor by_group = grouped(q, num_kv_heads), dby_group = grouped(dout, num_kv_heads),

@@ -24,8 +24,8 @@ struct RingPiece {
 /// numbers of pairs are about the same for every two ranks, which is what the cut in chunks is for.
 std::vector<RingPiece> ring_pieces(const std::vector<int64_t>& row_lengths, int rank, int source, int size);
 
-/// attend() over the axis, which is not solo. q, k, v: of this rank's part of the stream. Attended::context
-/// is one tensor, the log-sum-exp [n, H]. Sends the block [2, n, Hkv, d] of each rank but the previous one.
+/// attend() over the axis; over a solo one attend() itself. q, k, v: of this rank's part of the stream. Keeps
+/// the log-sum-exp [n, H] in Attended::context. Sends the block [2, n, Hkv, d] of each rank but the next one.
 /// Throws StateError for a stream that is not this rank's part, and for a window shorter than a row.
 Attended attend_ring(const ContextAxis& axis, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const Stream& stream, int64_t window);
@@ -33,5 +33,7 @@ Attended attend_ring(const ContextAxis& axis, const at::Tensor& q, const at::Ten
 AttentionGradients attend_ring_backward(const ContextAxis& axis, const at::Tensor& dout, const at::Tensor& q,
                                         const at::Tensor& k, const at::Tensor& v, const Attended& attended,
                                         const Stream& stream, int64_t window);
+/// Number of tensors in Attended::context.
+size_t num_ring_context(const ContextAxis& axis, const at::Tensor& q);
 
 }  // namespace duoka::model

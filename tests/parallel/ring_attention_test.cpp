@@ -70,7 +70,7 @@ void check(const Case& what, int size, at::ScalarType dtype, double tolerance) {
     expect_near(d.dq, gradients.dq, at, tolerance, "dq" + rank);
     expect_near(d.dk, gradients.dk, at, tolerance, "dk" + rank);
     expect_near(d.dv, gradients.dv, at, tolerance, "dv" + rank);
-    EXPECT_EQ(found.context.size(), 1U);
+    EXPECT_EQ(found.context.size(), model::num_ring_context(*axis, q));
   });
 }
 
@@ -158,6 +158,22 @@ TEST(ContextAxis, OfOneRankIsSolo) {
   const auto axis = make_context_axis(comm::Group());
   EXPECT_TRUE(axis->is_solo());
   EXPECT_EQ(axis, model::solo_context_axis());
+}
+
+TEST(RingAttention, OfOneRankIsPlainAttention) {
+  const Case what{{9, 20}, 4, 2};
+  const Stream whole = stream_of(what.lengths);
+  const Tensors all(what, 29, at::kFloat);
+  const auto axis = model::solo_context_axis();
+  const auto found = model::attend_ring(*axis, all.q, all.k, all.v, whole, 5);
+  const auto d = model::attend_ring_backward(*axis, all.dout, all.q, all.k, all.v, found, whole, 5);
+  const auto wanted = model::attend(all.q, all.k, all.v, whole, 5);
+  EXPECT_TRUE(at::equal(found.out, wanted.out));
+  EXPECT_TRUE(at::equal(d.dq, model::attend_backward(all.dout, all.q, all.k, all.v, wanted, whole, 5).dq));
+  EXPECT_EQ(found.context.size(), model::num_ring_context(*axis, all.q));
+  const Stream part = cut_stream(whole, 0, 2);
+  const Tensors some(what, part.num_tokens(), at::kFloat);
+  EXPECT_THROW(model::attend_ring(*axis, some.q, some.k, some.v, part, 0), StateError);
 }
 
 }  // namespace
