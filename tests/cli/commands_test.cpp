@@ -346,6 +346,30 @@ TEST(About, OptionsPageIsThatOfTheCommand) {
       << "write it anew: duoka train --markdown > docs/options.md";
 }
 
+/// Where the loader finds libtorch for `program`.
+fs::path libtorch_of(const fs::path& program) {
+  const std::string name = "libtorch_cpu.so => ";
+  for (const std::string& line : lines_of(
+           run_duoka({}, {.environment = {"LD_TRACE_LOADED_OBJECTS=1"}, .program = program.string()}).out))
+    if (const size_t at = line.find(name); at != line.npos)
+      return fs::path(line.substr(at + name.size(), line.rfind(" (") - at - name.size())).lexically_normal();
+  return {};
+}
+
+/// A folder with .deps and build runs wherever it lies.
+TEST(About, AMovedTreeHasItsOwnLibtorch) {
+  const fs::path binary = fs::canonical(duoka_binary()), bin = binary.parent_path();
+  const fs::path libtorch = libtorch_of(binary).parent_path();
+  const fs::path inside = libtorch.lexically_relative(bin.parent_path().parent_path().parent_path());
+  if (libtorch.empty() || inside.string().starts_with("..")) GTEST_SKIP() << "libtorch lies elsewhere";
+  const Workshop moved;
+  fs::create_directories(moved / "build/release/bin");
+  fs::copy(binary, moved / "build/release/bin/duoka");
+  fs::create_directories((moved / inside).parent_path());
+  fs::create_directory_symlink(libtorch, moved / inside);
+  EXPECT_EQ(libtorch_of(moved / "build/release/bin/duoka").parent_path(), moved / inside);
+}
+
 TEST(About, Version) {
   EXPECT_THAT(run_duoka({"--version"}).out, ::testing::MatchesRegex("duoka [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
