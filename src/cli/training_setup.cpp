@@ -21,7 +21,7 @@ tune::SelectionOptions selection_options(const TrainArguments& arguments) {
   options.lora_target = join(arguments.lora_target, ",");
   options.additional_target = arguments.additional_target;
   options.freeze_trainable_layers =
-      arguments.finetuning_type == "full" ? 0 : arguments.freeze_trainable_layers;
+      arguments.finetuning_type == "freeze" ? arguments.freeze_trainable_layers : 0;
   return options;
 }
 

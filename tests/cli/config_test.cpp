@@ -188,6 +188,24 @@ TEST_F(ConfigTest, KeysThatOthersLeaveWithoutEffectAreNamed) {
   EXPECT_THAT(plain.err, Not(HasSubstr("change nothing")));
 }
 
+/// As in LLaMA-Factory the last two layers; the other ways to train do not look at the key.
+TEST_F(ConfigTest, FreezeTrainsTheLastTwoLayersUnlessToldOtherwise) {
+  const auto trained = [&](const Words& more) {
+    Words words{"overwrite_output_dir=true"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = train(good_lines(), words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    const Words lines = lines_with(outcome.err, "  trained ");
+    return lines.size() == 1 ? lines[0] : outcome.all();
+  };
+  const std::string freeze = "finetuning_type=freeze", one = "freeze_trainable_layers=1";
+  EXPECT_EQ(trained({freeze}), trained({freeze, "freeze_trainable_layers=2"}));
+  EXPECT_NE(trained({freeze}), trained({freeze, one}));
+  EXPECT_EQ(trained({"finetuning_type=lora", one}), trained({"finetuning_type=lora"}));
+  EXPECT_EQ(trained({"finetuning_type=full", one}), trained({"finetuning_type=full"}));
+  EXPECT_EQ(train(good_lines(), {freeze, "freeze_trainable_layers=0"}).exit_code, 2);
+}
+
 TEST_F(ConfigTest, WarmUpLongerThanTheRunAndRowsLongerThanTheModelAreWarnedOf) {
   const std::filesystem::path small = shop_ / "small";
   std::filesystem::copy(Workshop::case_file("models/tiny-llama"), small);

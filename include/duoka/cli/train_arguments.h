@@ -18,7 +18,7 @@ struct TrainArguments {
   std::string model_name_or_path;
   std::string adapter_name_or_path;
   std::string finetuning_type = "lora";
-  int64_t freeze_trainable_layers = 0;
+  int64_t freeze_trainable_layers = 2;
   std::vector<std::string> additional_target;
   bool gradient_checkpointing = false;
   // LoRA
