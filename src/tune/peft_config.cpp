@@ -98,6 +98,11 @@ std::map<std::string, Number> pattern(const Json& json, const char* key, const s
   }
   return values;
 }
+
+/// At 0 the adapter does nothing and learns nothing; below, it takes away what it was trained to add.
+void refuse_idle_alpha(const std::string& key, double alpha, const std::string& origin) {
+  if (!(alpha > 0)) throw FormatError(text(origin, ": ", key, " = ", alpha, "; wanted a number above 0"));
+}
 }  // namespace
 
 PeftConfig read_peft_config(const std::filesystem::path& file) {
@@ -114,6 +119,9 @@ PeftConfig read_peft_config(const std::filesystem::path& file) {
   if (config.lora.rank < 1) throw FormatError(text(origin, ": r = ", config.lora.rank, "; wanted 1 or more"));
   config.rank_pattern = pattern<int64_t>(json, "rank_pattern", origin);
   config.alpha_pattern = pattern<double>(json, "alpha_pattern", origin);
+  refuse_idle_alpha("lora_alpha", config.lora.alpha, origin);
+  for (const auto& [name, alpha] : config.alpha_pattern)
+    refuse_idle_alpha("alpha_pattern." + name, alpha, origin);
   read_targets(json, origin, config);
   return config;
 }

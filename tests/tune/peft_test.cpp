@@ -184,6 +184,13 @@ TEST_F(PeftRefusal, OtherArithmetic) {
   EXPECT_NE(error("trainable_token_indices", {1, 2}).find("trainable_token_indices"), std::string::npos);
 }
 
+TEST_F(PeftRefusal, AlphaThatIsNotAbove0) {
+  for (const double alpha : {0.0, -8.0})
+    EXPECT_NE(error("lora_alpha", alpha).find("lora_alpha = "), std::string::npos);
+  EXPECT_NE(error("alpha_pattern", {{"q_proj", 0}}).find("alpha_pattern.q_proj = 0; wanted a number above 0"),
+            std::string::npos);
+}
+
 TEST_F(PeftRefusal, FileAndConfigDisagree) {
   EXPECT_NE(error("r", 8).find("lora_A has shape [4, 32]; rank and base model want [8, 32]"),
             std::string::npos);
