@@ -2,6 +2,7 @@
 #include "duoka/model/attention.h"
 
 #include "duoka/core/error.h"
+#include "model/attention_kernel.h"
 #include "model/reference_layers.h"
 
 namespace duoka::model {
@@ -66,6 +67,19 @@ TEST(Attention, FrozenMixesMatchAutograd) {
   for (const std::string trained : {"none", "q_proj", "k_proj.weight", "v_proj.bias", "o_proj", "q_norm"})
     check(config, stream_of({6, 5}),
           [&](const std::string& name) { return name.find(trained) != name.npos; });
+}
+
+/// Case E04: q·k of two vectors of 128 entries all 32 is 131072, beyond the largest f16.
+TEST(Attention, CaseE04ScoresDoNotOverflowInF16) {
+  const Stream stream = stream_of({3});
+  for (const auto dtype : {at::kHalf, at::kBFloat16, at::kFloat}) {
+    const auto q = at::full({3, 1, 128}, 32, dtype);
+    auto k = q.clone();
+    k[2].zero_();
+    const auto v = at::tensor({1, 3, 100}).to(dtype).view({3, 1, 1}).expand({3, 1, 128}).contiguous();
+    const auto out = attend(q, k, v, stream, 0).out;  // the last token weighs 0.5, 0.5 and 0
+    EXPECT_TRUE(at::equal(out[2], at::full({1, 128}, 2, dtype))) << c10::toString(dtype) << out[2][0][0];
+  }
 }
 
 TEST(Attention, KeepsNoCopies) {

@@ -55,6 +55,37 @@ TEST_F(TinyLlama, CaseC05LabelsAreShiftedOnce) {
   EXPECT_NEAR(mean_loss(decoder_, stream_of({rows7()[1]})), 6.786177, 7e-5);
 }
 
+/// Rows of a batch that the reference padded on the right, without the padding.
+std::vector<Row> unpadded(const io::Json& batch) {
+  std::vector<Row> rows;
+  for (size_t i = 0; i < batch.at("input_ids").size(); ++i) {
+    Row row(io::Json{{"ids", batch["input_ids"][i]}, {"labels", batch["labels"][i]}});
+    while (row.labels.back() < 0) {
+      row.labels.pop_back();
+      row.ids.pop_back();
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// The end of each row is trained although its id is that of the reference's padding.
+TEST_F(TinyLlama, CaseB02EosIsPartOfTheLoss) {
+  const auto expected = io::read_json_file(testing::fixture("cases/B02_expected.json"));
+  const auto stream = stream_of(unpadded(expected));
+  EXPECT_EQ(stream.num_trained, expected.at("trained_tokens"));
+  EXPECT_NEAR(mean_loss(decoder_, stream), expected.at("loss"), 7e-5);  // without them 7.083
+}
+
+TEST_F(TinyLlama, CaseB07LossOfTheAnswersAlone) {
+  const auto expected = io::read_json_file(testing::fixture("cases/B07_expected.json"));
+  Row row(expected);
+  EXPECT_EQ(stream_of({row}).num_trained, expected.at("trained_tokens"));
+  EXPECT_NEAR(mean_loss(decoder_, stream_of({row})), expected.at("loss"), 7e-5);
+  row.labels = row.ids;
+  EXPECT_NEAR(mean_loss(decoder_, stream_of({row})), expected.at("loss_if_prompt_trained_too"), 7e-5);
+}
+
 TEST_F(TinyLlama, PartsByName) {
   const auto linears = decoder_.linears();
   const auto wanted = linear_modules(decoder_.config());
