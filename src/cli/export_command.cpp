@@ -91,10 +91,7 @@ void write_folder(const A& arguments, const std::function<void(const fs::path&)>
   write(folder.path());
   tokenizer.save(folder.path());
   folder.commit();
-  if (is_replaced) {
-    fs::remove_all(name);
-    fs::rename(staged, name);
-  }
+  if (is_replaced) replace_folder(staged, name);
   std::cout << "wrote " << arguments.export_dir << std::endl;
 }
 

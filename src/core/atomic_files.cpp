@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <random>
 #include <system_error>
@@ -145,6 +146,33 @@ void AtomicDirectory::commit() {
   if (::rename(temporary_.c_str(), final_path_.c_str()) != 0) throw_system_error("rename to", final_path_);
   is_committed_ = true;
   flush(folder_of(final_path_));
+}
+
+namespace {
+
+/// For a file system that cannot exchange two names.
+void replace_in_two_steps(const fs::path& replacement, const fs::path& folder, const fs::path& old) {
+  std::error_code ignored;
+  fs::remove_all(old, ignored);
+  if (::rename(folder.c_str(), old.c_str()) != 0) throw_system_error("replace", folder);
+  if (::rename(replacement.c_str(), folder.c_str()) == 0) return;
+  const int code = errno;
+  ::rename(old.c_str(), folder.c_str());
+  throw_system_error("replace", folder, code);
+}
+
+}  // namespace
+
+void replace_folder(const fs::path& replacement, const fs::path& folder) {
+  fs::path old = replacement;
+  if (::renameat2(AT_FDCWD, replacement.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) throw_system_error("replace", folder);
+    old = folder_of(folder) / text(".", folder.filename().string(), ".replaced");
+    replace_in_two_steps(replacement, folder, old);
+  }
+  flush(folder_of(folder));
+  std::error_code ignored;  // what is left only takes space
+  fs::remove_all(old, ignored);
 }
 
 }  // namespace duoka

@@ -84,16 +84,4 @@ void remove_old_checkpoints(const fs::path& output_dir, int64_t limit, int64_t n
   }
 }
 
-void replace_folder(const fs::path& replacement, const fs::path& folder) {
-  const fs::path old = folder.parent_path() / ("." + folder.filename().string() + ".replaced");
-  std::error_code error;
-  fs::remove_all(old, error);
-  fs::rename(folder, old, error);
-  if (!error) fs::rename(replacement, folder, error);
-  if (error)
-    throw SystemError(
-        text("cannot replace ", folder.string(), " by ", replacement.string(), ": ", error.message()));
-  fs::remove_all(old, error);
-}
-
 }  // namespace duoka::train

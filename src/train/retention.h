@@ -23,7 +23,4 @@ std::vector<std::pair<int64_t, std::filesystem::path>> list_checkpoints(
 void remove_old_checkpoints(const std::filesystem::path& output_dir, int64_t limit, int64_t newest,
                             const std::string& best);
 
-/// Puts `replacement` in the place of `folder`, which exists.
-void replace_folder(const std::filesystem::path& replacement, const std::filesystem::path& folder);
-
 }  // namespace duoka::train

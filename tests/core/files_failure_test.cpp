@@ -3,13 +3,20 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
+#include <cstdio>
 #include <functional>
+#include <iterator>
 #include <thread>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,14 +37,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// What `body` returns in a process of a user without privileges, for whom permissions hold.
-std::string as_plain_user(const std::function<std::string()>& body) {
+/// What `body` returns in a process of its own.
+std::string in_another_process(const std::function<std::string()>& body) {
   int ends[2];
   if (::pipe(ends) != 0) return "no pipe";
   const pid_t child = ::fork();
   if (child == 0) {
-    constexpr uid_t nobody = 65534;
-    if (::geteuid() == 0 && ::setuid(nobody) != 0) ::_exit(1);
     const std::string said = body();
     ::_exit(::write(ends[1], said.data(), said.size()) == static_cast<ssize_t>(said.size()) ? 0 : 1);
   }
@@ -48,6 +53,15 @@ std::string as_plain_user(const std::function<std::string()>& body) {
   ::waitpid(child, nullptr, 0);
   said.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
   return said;
+}
+
+/// The same of a user without privileges, for whom permissions hold.
+std::string as_plain_user(const std::function<std::string()>& body) {
+  return in_another_process([&] {
+    constexpr uid_t nobody = 65534;
+    if (::geteuid() == 0 && ::setuid(nobody) != 0) ::_exit(1);
+    return body();
+  });
 }
 
 std::string system_error_of(const std::function<void()>& body) {
@@ -230,6 +244,76 @@ TEST(AtomicDirectory, RefusesTheNameOfAFileAndOfALinkToNothing) {
     EXPECT_THAT(message_of<SystemError>([&] { AtomicDirectory out(folder / name); }),
                 HasSubstr("exists already"));
   EXPECT_THAT(names_in(folder.path()), ElementsAre("file", "link"));
+}
+
+/// Two folders side by side, each with a file that names it.
+void make_two_folders(const fs::path& folder) {
+  for (const char* name : {"shown", "new"}) {
+    fs::create_directory(folder / name);
+    write_file(folder / name / "file", name);
+  }
+}
+
+TEST(ReplaceFolder, TheNameIsThereAtAllTimes) {
+  const TemporaryFolder folder;
+  make_two_folders(folder.path());
+  if (::renameat2(AT_FDCWD, (folder / "shown").c_str(), AT_FDCWD, (folder / "new").c_str(),
+                  RENAME_EXCHANGE) != 0)
+    GTEST_SKIP() << "this file system cannot exchange two names";
+  std::atomic<bool> is_done = false;
+  std::atomic<int> num_looks = 0, num_missing = 0;
+  std::thread looking([&] {
+    for (; !is_done; ++num_looks)
+      if (::access((folder / "shown/file").c_str(), F_OK) != 0) ++num_missing;
+  });
+  while (num_looks == 0) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) {
+    fs::create_directories(folder / "next");
+    write_file(folder / "next/file", std::to_string(i));
+    replace_folder(folder / "next", folder / "shown");
+    EXPECT_EQ(read_text_file(folder / "shown/file"), std::to_string(i));
+  }
+  is_done = true;
+  looking.join();
+  EXPECT_EQ(num_missing, 0) << "of " << num_looks;
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("new", "shown"));
+}
+
+/// From here on renameat2() is refused in this process, as file systems refuse it that know no exchange.
+bool refuse_exchange() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_renameat2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(ReplaceFolder, WorksWhereNamesCannotBeExchanged) {
+  const TemporaryFolder folder;
+  make_two_folders(folder.path());
+  const std::string said = in_another_process([&]() -> std::string {
+    if (!refuse_exchange()) return "no filter";
+    replace_folder(folder / "new", folder / "shown");
+    return system_error_of([&] { replace_folder(folder / "gone", folder / "shown"); });
+  });
+  if (said == "no filter") GTEST_SKIP() << "system calls cannot be filtered here";
+  EXPECT_THAT(said, AllOf(HasSubstr("cannot replace"), HasSubstr("No such file")));
+  EXPECT_EQ(read_text_file(folder / "shown/file"), "new");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("shown")) << "the name came back after the failure";
+}
+
+TEST(ReplaceFolder, AFailureLeavesBoth) {
+  const TemporaryFolder folder;
+  make_two_folders(folder.path());
+  EXPECT_THAT(message_of<SystemError>([&] { replace_folder(folder / "gone", folder / "shown"); }),
+              HasSubstr((folder / "shown").string()));
+  EXPECT_THAT(message_of<SystemError>([&] { replace_folder(folder / "new", folder / "gone"); }),
+              HasSubstr((folder / "gone").string()));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("new", "shown"));
 }
 
 }  // namespace

@@ -95,6 +95,12 @@ class AtomicDirectory {
   bool is_committed_ = false;
 };
 
+/// Puts the folder `replacement` in the place of `folder`, both in one file system, and removes what stood
+/// there. At no time is there none of that name, where the file system can exchange two names (on Linux the
+/// local ones can); elsewhere, between two renames, the earlier one is at .<name>.replaced. Throws
+/// SystemError.
+void replace_folder(const std::filesystem::path& replacement, const std::filesystem::path& folder);
+
 /// Bytes a user without privileges can still write to the file system of `path`, which (or else its nearest
 /// parent) exists. A size limit of the process (ulimit -f) is not counted.
 int64_t free_bytes(const std::filesystem::path& path);
