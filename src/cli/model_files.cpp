@@ -28,7 +28,8 @@ std::optional<data::ChatTemplate> open_template(const std::string& name, const d
   if (std::filesystem::exists(name) && name != "auto")
     throw ConfigError(
         text("template: '", name, "' is no .jinja file; wanted auto or a file whose name ends in .jinja"));
-  if (name.find('/') != std::string::npos) throw ConfigError(text("template: there is no file '", name, "'"));
+  if (name.find('/') != std::string::npos)
+    throw ConfigError(text("template: there is no file '", name, "'", looked_in(name)));
   const auto own = tokenizer.chat_template();
   if (!own && name != "auto")
     throw ConfigError(text("template: '", name, "' is not known and ", model.string(),
@@ -66,8 +67,8 @@ void check_model_path(const std::string& path, const char* key) {
   }
   if (model::is_gguf(path)) return;
   if (!std::filesystem::exists(path))
-    throw ConfigError(
-        text(key, ": there is nothing at '", path, "'; wanted a Hugging Face folder or a .gguf file"));
+    throw ConfigError(text(key, ": there is nothing at '", path, "'", looked_in(path),
+                           "; wanted a Hugging Face folder or a .gguf file"));
   throw ConfigError(text(key, ": '", path, "' is neither a folder nor a .gguf file"));
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "duoka/core/error.h"
+#include "duoka/core/files.h"
 #include "duoka/core/text.h"
 #include "duoka/io/yaml.h"
 
@@ -79,8 +80,8 @@ void set(const std::string& key, const io::YamlValue& value, const Place& place,
 void read_options(const OptionWords& words, const OptionSink& sink) {
   if (words.config) {
     if (!std::filesystem::exists(*words.config))
-      throw ConfigError(
-          text("there is no config file '", words.config->string(), "'; options are key=value"));
+      throw ConfigError(text("there is no config file '", words.config->string(), "'",
+                             looked_in(*words.config), "; options are key=value"));
     const io::YamlDocument document = io::parse_yaml_file(*words.config);
     for (const auto& entry : document.entries)
       set(entry.key, entry.value, {document.origin, entry.line}, sink);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "duoka/core/error.h"
+#include "duoka/core/files.h"
 #include "duoka/core/text.h"
 #include "duoka/model/export.h"
 #include "duoka/train/checkpoint.h"
@@ -168,7 +169,7 @@ std::optional<fs::path> checkpoint_to_resume(const TrainArguments& arguments) {
   if (asked.empty()) return std::nullopt;
   if (asked != "true") {
     if (!fs::is_directory(asked))
-      throw ConfigError(text("resume_from_checkpoint: there is no folder '", asked, "'"));
+      throw ConfigError(text("resume_from_checkpoint: there is no folder '", asked, "'", looked_in(asked)));
     return asked;
   }
   const auto last = train::find_last_checkpoint(arguments.output_dir);

@@ -23,12 +23,19 @@ void throw_system_error(std::string_view what, const std::filesystem::path& path
   std::string hint;
   if (code == EFBIG) hint = "; the process has a file size limit (ulimit -f)";
   if (code == ENOSPC) hint = "; free some space or choose another folder";
+  if (code == ENOENT) hint = looked_in(path);
   if (code == EDQUOT) hint = "; your quota on this file system is used up";
   throw SystemError(
       text("cannot ", what, " ", path.string(), ": ", std::generic_category().message(code), hint));
 }
 
 }  // namespace detail
+
+std::string looked_in(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  return path.is_absolute() || error ? "" : text(" (in ", here.string(), ")");
+}
 
 namespace {
 

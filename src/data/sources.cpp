@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "duoka/core/error.h"
+#include "duoka/core/files.h"
 #include "duoka/core/text.h"
 #include "duoka/data/dataset.h"
 #include "duoka/io/json.h"
@@ -105,7 +106,7 @@ void add_entry(const std::string& name, const Info& info, const fs::path& folder
   if (!entry.is_object()) throw DataError(where + ": found no object");
   refuse_what_there_is_not(entry, where);
   const fs::path path = folder / io::require_string(entry, "file_name", where);
-  if (!fs::exists(path)) throw DataError(text(where, ": there is no file ", path.string()));
+  if (!fs::exists(path)) throw DataError(text(where, ": there is no file ", path.string(), looked_in(path)));
   const RowFormat format = format_of(entry, where);
   const auto max_rows = io::optional_int(entry, "num_samples", where);
   if (max_rows && *max_rows < 1)
@@ -117,8 +118,8 @@ void add_entry(const std::string& name, const Info& info, const fs::path& folder
   std::vector<std::string> known;
   for (const auto& item : info.entries.items()) known.push_back(item.key());
   const std::string near = nearest(name, known);
-  throw ConfigError(text("dataset '", name, "': no such file, and no such entry in ", info.path,
-                         near.empty() ? "" : "; nearest is '" + near + "'"));
+  throw ConfigError(text("dataset '", name, "': no such file", looked_in(name), ", and no such entry in ",
+                         info.path, near.empty() ? "" : "; nearest is '" + near + "'"));
 }
 
 }  // namespace

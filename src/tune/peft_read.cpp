@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "duoka/core/error.h"
+#include "duoka/core/files.h"
 #include "duoka/core/text.h"
 #include "duoka/io/safetensors.h"
 #include "duoka/model/weights.h"
@@ -74,7 +75,7 @@ class Reader {
       : config_(config), origin_((folder / "adapter_model.safetensors").string()) {
     if (!std::filesystem::exists(folder / "adapter_config.json"))
       throw FormatError(
-          text(folder.string(),
+          text(folder.string(), looked_in(folder),
                ": no adapter_config.json there; wanted a folder that `duoka train` or peft wrote"));
     adapter_.config = read_peft_config(folder / "adapter_config.json");
     if (!std::filesystem::exists(origin_) && std::filesystem::exists(folder / "adapter_model.bin"))

@@ -124,6 +124,20 @@ TEST_F(ConfigTest, NoSuchConfigFile) {
                  {"no config file 'nothere.yaml'"});
 }
 
+/// A relative path that leads nowhere is most often one from another folder.
+TEST_F(ConfigTest, WhereARelativePathWasLookedForIsSaid) {
+  const std::string here = "(in " + std::filesystem::canonical(shop_.path()).string() + ")";
+  expect_refused(run_duoka({"train", "nothere.yaml"}, {.folder = shop_.path()}), {here});
+  for (const char* word : {"model_name_or_path=models/none", "dataset=rows/none.jsonl", "template=none/a",
+                           "resume_from_checkpoint=out/checkpoint-3"}) {
+    const Outcome outcome = train(good_lines(), {word});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
+    EXPECT_THAT(outcome.err, HasSubstr(here)) << word;
+  }
+  EXPECT_THAT(train(good_lines(), {"adapter_name_or_path=adapters/none"}).err, HasSubstr(here));
+  EXPECT_THAT(train(good_lines(), {"model_name_or_path=/no/such"}).err, Not(HasSubstr("(in ")));
+}
+
 TEST_F(ConfigTest, WhatIsRequiredIsNamed) {
   expect_refused(run_duoka({"train"}), {"not given: model_name_or_path, dataset, output_dir"});
 }

@@ -101,6 +101,10 @@ class AtomicDirectory {
 /// SystemError.
 void replace_folder(const std::filesystem::path& replacement, const std::filesystem::path& folder);
 
+/// " (in /home/me/work)", the folder where a relative `path` is looked for; "" for an absolute one. For
+/// messages about what is not there.
+std::string looked_in(const std::filesystem::path& path);
+
 /// Bytes a user without privileges can still write to the file system of `path`, which (or else its nearest
 /// parent) exists. A size limit of the process (ulimit -f) is not counted.
 int64_t free_bytes(const std::filesystem::path& path);
