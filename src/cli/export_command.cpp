@@ -31,7 +31,9 @@ OptionTable<A> make_table(bool needs_adapter) {
   if (needs_adapter)
     t.add("adapter_name_or_path", &A::adapter_name_or_path, "PEFT adapter folder to merge into the base.")
         .required();
-  t.add("export_dir", &A::export_dir, "Folder to write; it appears when it is complete.").required();
+  t.add("export_dir", &A::export_dir,
+        "Folder to write; it appears when it is complete. Folders above it are made.")
+      .required();
   t.add("export_dtype", &A::export_dtype, "auto: as the base has it (quantised bases: float16).")
       .one_of({"auto", "float32", "float16", "bfloat16"});
   t.add("max_shard_size", &A::max_shard_size, "Largest safetensors file.");
@@ -79,6 +81,15 @@ A read_arguments(const CommandLine& line, bool needs_adapter) {
   return arguments;
 }
 
+/// Before minutes of work, not after them.
+void make_parents(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder.parent_path(), error);
+  if (error)
+    throw SystemError(text("export_dir: cannot make the folder ", folder.parent_path().string(), ": ",
+                           error.message(), "; choose another export_dir"));
+}
+
 /// Writes the folder by `write`, adds the tokenizer, and gives it its name. A folder of that name goes only
 /// when the new one is complete.
 void write_folder(const A& arguments, const std::function<void(const fs::path&)>& write) {
@@ -86,6 +97,7 @@ void write_folder(const A& arguments, const std::function<void(const fs::path&)>
   const fs::path final_path = fs::absolute(arguments.export_dir) / "";
   const fs::path name = final_path.parent_path();
   const bool is_replaced = fs::exists(name);
+  make_parents(name);
   const fs::path staged = is_replaced ? fs::path(name.string() + ".new") : name;
   AtomicDirectory folder(staged);
   write(folder.path());

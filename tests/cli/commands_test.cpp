@@ -216,6 +216,23 @@ TEST_F(MergeTest, FolderOfOtherThingsIsNeverReplaced) {
   EXPECT_TRUE(fs::exists(shop_ / "merged/notes.txt"));
 }
 
+TEST_F(MergeTest, FoldersAboveAreMade) {
+  for (const char* command : {"merge", "export"}) {
+    Words words{command, Workshop::model_word(), "export_dir=" + (shop_ / command / "deep/model").string()};
+    if (words[0] == "merge")
+      words.push_back("adapter_name_or_path=" + Workshop::case_file("G01_adapter").string());
+    const Outcome outcome = run_duoka(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_TRUE(fs::exists(shop_ / command / "deep/model/model.safetensors"));
+  }
+  write_file(shop_ / "file", "");
+  const Outcome below_a_file =
+      run_duoka({"export", Workshop::model_word(), "export_dir=" + (shop_ / "file/deep/model").string()});
+  EXPECT_EQ(below_a_file.exit_code, 7) << below_a_file.all();
+  EXPECT_THAT(below_a_file.err,
+              HasSubstr("export_dir: cannot make the folder " + (shop_ / "file/deep").string()));
+}
+
 TEST_F(MergeTest, BaseIsNeverReplaced) {
   fs::copy(Workshop::case_file("models/tiny-llama"), shop_ / "merged");
   const Outcome outcome =
