@@ -13,29 +13,16 @@
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 #include "duoka/io/json.h"
+#include "duoka/model/weights.h"
 
 namespace duoka::train {
 
+using model::file_dtype;
 using parallel::Slot;
 
 namespace {
 
 constexpr const char* slices_key = "slices";
-
-io::DType to_file_dtype(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return io::DType::f64;
-    case at::kFloat:
-      return io::DType::f32;
-    case at::kHalf:
-      return io::DType::f16;
-    case at::kBFloat16:
-      return io::DType::bf16;
-    default:
-      throw StateError(text("a checkpoint cannot hold a tensor of dtype ", c10::toString(dtype)));
-  }
-}
 
 std::string entry_name(const Slot& slot, const std::string& what) {
   return slot.parameter->name + "/" + what;
@@ -70,9 +57,9 @@ std::vector<int64_t> require_sizes(const io::Json& object, const char* key, cons
 
 /// Copies the file's tensor into memory of torch: mapped bytes may lie at any address.
 at::Tensor to_tensor(const io::TensorView& view, at::ScalarType dtype, const std::string& origin) {
-  if (view.dtype != to_file_dtype(dtype))
+  if (view.dtype != file_dtype(dtype))
     throw FormatError(text(origin, ": ", view.name, " is ", io::safetensors_name(view.dtype),
-                           "; this run keeps it as ", io::safetensors_name(to_file_dtype(dtype))));
+                           "; this run keeps it as ", io::safetensors_name(file_dtype(dtype))));
   at::Tensor tensor = at::empty(view.shape, dtype);
   if (!view.bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), view.bytes.data(), view.bytes.size());
   return tensor;
@@ -96,7 +83,7 @@ void write_shard(const std::filesystem::path& path, std::span<const Slot> slots,
     if (!slot.is_primary) continue;
     slices[slot.parameter->name] = {{"global_shape", slot.parameter->global_shape}, {"offset", slot.offset}};
     for_each_entry(slot, [&](const std::string& name, const at::Tensor& tensor) {
-      specs.push_back({name, to_file_dtype(tensor.scalar_type()), tensor.sizes().vec()});
+      specs.push_back({name, file_dtype(tensor.scalar_type()), tensor.sizes().vec()});
       tensors[name] = tensor;
       num_bytes += static_cast<int64_t>(tensor.nbytes());
     });
