@@ -9,7 +9,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include "duoka/core/error.h"
-#include "model/attention_kernel.h"
+#include "model/attention_ring.h"
 
 namespace duoka::model {
 
@@ -78,10 +78,12 @@ at::Tensor cached_mask(const at::Tensor& q, int64_t past, int64_t first, int64_t
 }  // namespace
 
 Attention::Attention(const ParameterSource& source, const std::string& prefix, const AttentionConfig& config,
-                     std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis)
+                     std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis,
+                     std::shared_ptr<const ContextAxis> context)
     : config_(heads_of_rank(checked(config), *axis)),
       rope_(std::move(rope)),
       axis_(std::move(axis)),
+      context_(std::move(context)),
       q_proj_(source, prefix + ".q_proj", config.num_heads * config.head_dim, config.hidden_size,
               config.has_qkv_bias, Split::outputs, *axis_),
       k_proj_(source, prefix + ".k_proj", config.num_kv_heads * config.head_dim, config.hidden_size,
@@ -126,7 +128,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const Stream& stream, Saved& 
   const Heads heads =
       project(axis_->gather_tokens(x, stream), rope_->angles(stream, x.scalar_type()), stream, saved);
   if (needs_input()) saved.push(x);
-  const Attended attended = attend(heads.q, heads.k, heads.v, stream, config_.sliding_window);
+  const Attended attended = attend_ring(*context_, heads.q, heads.k, heads.v, stream, config_.sliding_window);
   const at::Tensor y = o_proj_.project(attended.out.flatten(1), stream, saved);
   for (const at::Tensor& tensor : attended.context) saved.push(tensor);
   for (const at::Tensor& tensor : {attended.out, heads.v, heads.k, heads.q}) saved.push(tensor);
@@ -135,13 +137,14 @@ at::Tensor Attention::forward(const at::Tensor& x, const Stream& stream, Saved& 
 
 at::Tensor Attention::backward(const at::Tensor& dy, const Stream& stream, Saved& saved) {
   const at::Tensor q = saved.pop(), k = saved.pop(), v = saved.pop();
-  Attended attended{saved.pop(), std::vector<at::Tensor>(num_context(choose_attention_kernel(q)))};
+  Attended attended{saved.pop(), std::vector<at::Tensor>(num_ring_context(*context_, q))};
   for (auto tensor = attended.context.rbegin(); tensor != attended.context.rend(); ++tensor)
     *tensor = saved.pop();
 
   at::Tensor dout;
   o_proj_.backward_into(axis_->gather_tokens(dy, stream), attended.out.flatten(1), stream, saved, dout);
-  AttentionGradients d = attend_backward(dout.view_as(q), q, k, v, attended, stream, config_.sliding_window);
+  AttentionGradients d =
+      attend_ring_backward(*context_, dout.view_as(q), q, k, v, attended, stream, config_.sliding_window);
   const at::Tensor x = needs_input() ? axis_->gather_tokens(saved.pop(), stream) : at::Tensor();
   const Rope::Angles angles = rope_->angles(stream, q.scalar_type());
   Rope::rotate_(d.dq, angles, true);
@@ -163,6 +166,7 @@ bool Attention::needs_input() const {
 
 at::Tensor Attention::forward_cached(const at::Tensor& x, KvCache& cache) {
   require_solo(*axis_, "generation");
+  require_solo(*context_, "generation");
   Saved nothing(false);
   Stream evaluation;
   evaluation.is_training = false;  // so adapters drop nothing and need to know no more of the tokens

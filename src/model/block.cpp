@@ -13,9 +13,10 @@ RmsNorm norm_of(const ParameterSource& source, const std::string& module, const 
 }  // namespace
 
 Block::Block(const ParameterSource& source, const std::string& prefix, const BlockConfig& config,
-             std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis)
+             std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis,
+             std::shared_ptr<const ContextAxis> context)
     : input_norm_(norm_of(source, prefix + ".input_layernorm", config)),
-      attention_(source, prefix + ".self_attn", config.attention, std::move(rope), axis),
+      attention_(source, prefix + ".self_attn", config.attention, std::move(rope), axis, std::move(context)),
       mlp_norm_(norm_of(source, prefix + ".post_attention_layernorm", config)),
       mlp_(source, prefix + ".mlp", config.mlp, std::move(axis)) {}
 

@@ -25,6 +25,12 @@ std::shared_ptr<const ContextAxis> solo_context_axis() {
   return solo;
 }
 
+void require_solo(const ContextAxis& axis, const char* what) {
+  if (axis.is_solo()) return;
+  throw StateError(text(what, " works on whole rows; those of this model are shared by ", axis.size(),
+                        " ranks of context parallelism"));
+}
+
 void check_context_parallel(const ModelConfig& config, int64_t size, int64_t longest_row) {
   if (size == 1) return;
   for (size_t layer = 0; layer < config.windows.size(); ++layer)

@@ -7,7 +7,8 @@
 
 namespace duoka::model {
 
-Decoder::Decoder(ModelConfig config, const ParameterSource& source, std::shared_ptr<const TensorAxis> axis)
+Decoder::Decoder(ModelConfig config, const ParameterSource& source, std::shared_ptr<const TensorAxis> axis,
+                 const std::shared_ptr<const ContextAxis>& context)
     : config_(std::move(config)) {
   check_tensor_parallel(config_, axis->size());
   const int64_t width = config_.hidden_size, vocabulary = config_.vocab_size;
@@ -16,7 +17,8 @@ Decoder::Decoder(ModelConfig config, const ParameterSource& source, std::shared_
   chain_.layers.push_back(std::move(embedding));
   const auto rope = std::make_shared<const Rope>(config_.rope);
   for (int64_t i = 0; i < config_.num_layers; ++i) {
-    auto block = std::make_unique<Block>(source, text("model.layers.", i), config_.block(i), rope, axis);
+    auto block =
+        std::make_unique<Block>(source, text("model.layers.", i), config_.block(i), rope, axis, context);
     blocks_.push_back(block.get());
     chain_.layers.push_back(std::move(block));
   }
@@ -58,7 +60,7 @@ Decoder decoder_of(ModelConfig config, const WeightSource& source, const LoadOpt
     if (options.on_parameter) options.on_parameter(parameter);
     return parameter;
   };
-  return Decoder(std::move(config), told, options.tensor_axis);
+  return Decoder(std::move(config), told, options.tensor_axis, options.context_axis);
 }
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "duoka/core/layer.h"
+#include "duoka/model/context_axis.h"
 #include "duoka/model/linear.h"
 #include "duoka/model/norm.h"
 #include "duoka/model/parameter_source.h"
@@ -41,14 +42,16 @@ struct KvCache {
 /// CPU: flash attention a segment (f32, f64, bf16, f16). CUDA: variable-length flash attention for half
 /// types, memory-efficient attention for f32. Nothing of size N x N is made, but on CPU for a sliding
 /// window shorter than the segment (a mask of length^2 numbers).
-/// Over a tensor axis each rank has its part of the heads; x and the result are its part of the tokens.
+/// Over a tensor axis each rank has its part of the heads; x and the result are its part of the tokens. Over
+/// a context axis the stream is this rank's part of each row (cut_stream()), and every call is collective.
 /// Source: Dao, "FlashAttention-2", arXiv:2307.08691; Ainslie et al., "GQA", arXiv:2305.13245.
 class Attention final : public Layer {
  public:
   /// `config`: the whole's. Throws FormatError when the numbers of heads do not fit, StateError when the axis
   /// does not divide them (see check_tensor_parallel()).
   Attention(const ParameterSource& source, const std::string& prefix, const AttentionConfig& config,
-            std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis = solo_tensor_axis());
+            std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis = solo_tensor_axis(),
+            std::shared_ptr<const ContextAxis> context = solo_context_axis());
 
   std::vector<Parameter*> parameters() override;
   /// Keeps q, k, v, the output of attention and its log-sum-exp (and x, this rank's tokens alone, where an
@@ -57,7 +60,7 @@ class Attention final : public Layer {
   at::Tensor backward(const at::Tensor& dy, const Stream& stream, Saved& saved) override;
 
   /// The next n tokens of one sequence, x [n, D], after the cache.length there are: appends their keys
-  /// and values to `cache` and attends to all. No dropout, nothing kept. Solo axis only (StateError).
+  /// and values to `cache` and attends to all. No dropout, nothing kept. Solo axes only (StateError).
   at::Tensor forward_cached(const at::Tensor& x, KvCache& cache);
 
   /// q_proj, k_proj, v_proj, o_proj.
@@ -74,6 +77,7 @@ class Attention final : public Layer {
   AttentionConfig config_;  // with the heads held here
   std::shared_ptr<const Rope> rope_;
   std::shared_ptr<const TensorAxis> axis_;
+  std::shared_ptr<const ContextAxis> context_;
   Linear q_proj_, k_proj_, v_proj_, o_proj_;
   std::optional<RmsNorm> q_norm_, k_norm_;
 };

@@ -27,7 +27,8 @@ struct BlockConfig {
 class Block final : public Layer {
  public:
   Block(const ParameterSource& source, const std::string& prefix, const BlockConfig& config,
-        std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis = solo_tensor_axis());
+        std::shared_ptr<const Rope> rope, std::shared_ptr<const TensorAxis> axis = solo_tensor_axis(),
+        std::shared_ptr<const ContextAxis> context = solo_context_axis());
 
   std::vector<Parameter*> parameters() override;
   at::Tensor forward(const at::Tensor& x, const Stream& stream, Saved& saved) override;

@@ -36,6 +36,9 @@ class ContextAxis {
 /// One rank, which has whole rows.
 std::shared_ptr<const ContextAxis> solo_context_axis();
 
+/// Throws StateError for more than one rank: `what` needs whole rows.
+void require_solo(const ContextAxis& axis, const char* what);
+
 /// Throws ConfigError when `size` ranks of context parallelism cannot share rows of up to `longest_row`
 /// tokens of this model: where a sliding window is shorter than that.
 void check_context_parallel(const ModelConfig& config, int64_t size, int64_t longest_row);

@@ -15,6 +15,7 @@
 #include "duoka/core/log.h"
 #include "duoka/model/block.h"
 #include "duoka/model/config.h"
+#include "duoka/model/context_axis.h"
 #include "duoka/model/embedding.h"
 #include "duoka/model/head.h"
 #include "duoka/model/parameter_source.h"
@@ -28,21 +29,25 @@ struct LoadOptions {
   Log log = Log();  ///< Progress and the config's warnings.
   /// Whose part of the matrices this rank holds.
   std::shared_ptr<const TensorAxis> tensor_axis = solo_tensor_axis();
+  /// Who shares the rows of each stream; see check_context_parallel().
+  std::shared_ptr<const ContextAxis> context_axis = solo_context_axis();
   /// Called with each parameter when it has been read and the next has not: for who keeps less of it than its
   /// layer (ZeRO-3). The layer's own is made from it afterwards; it shares the tensor.
   std::function<void(Parameter&)> on_parameter = {};
 };
 
 /// A whole decoder: the chain an engine walks, and its parts by name. N tokens, D hidden size, V vocabulary.
-/// Over a tensor axis the parameters are this rank's slices, what moves along the chain are its tokens, and
-/// every call that computes is collective. Not thread-safe. Pointers to parameters and modules are valid as
-/// long as it lives (moving it is fine).
+/// Over a context axis every stream is this rank's part (cut_stream()), and losses and gradients are those of
+/// its tokens, to be added up. Over a tensor axis the parameters are this rank's slices, what moves along the
+/// chain are its tokens, and every call that computes is collective. Not thread-safe. Pointers to parameters
+/// and modules are valid as long as it lives (moving it is fine).
 class Decoder final {
  public:
   /// Builds the chain. `source` is asked for every tensor of tensors_of(config), once each; what it returns
   /// decides dtype, device and what is trainable. Throws ConfigError as check_tensor_parallel() does.
   Decoder(ModelConfig config, const ParameterSource& source,
-          std::shared_ptr<const TensorAxis> axis = solo_tensor_axis());
+          std::shared_ptr<const TensorAxis> axis = solo_tensor_axis(),
+          const std::shared_ptr<const ContextAxis>& context = solo_context_axis());
   /// A Hugging Face folder or a .gguf file; nothing is trainable yet. Memory: the slices held here and one
   /// tensor. Throws FormatError when a tensor is missing, of another shape, or not known.
   static Decoder load(const std::filesystem::path& path, const LoadOptions& options = {});
