@@ -27,7 +27,7 @@ void check_early(const TrainArguments& arguments) {
   check_model_path(arguments.model_name_or_path, "model_name_or_path");
   find_data(arguments);
   check_output_folder(arguments);
-  checkpoint_to_resume(arguments);
+  check_resume(arguments);
   plan_tuning(arguments, model::read_config(arguments.model_name_or_path));
 }
 
@@ -116,21 +116,17 @@ void warn_limits(const TrainArguments& arguments, const model::ModelConfig& conf
                      config.max_positions, " (max_position_embeddings); set cutoff_len"));
 }
 
-/// Checkpoints of later updates than the one taken. resume_from_checkpoint: true takes the newest that is
-/// whole, so these are not; where one was named they are of a course that this run does not follow.
-void warn_later_checkpoints(const TrainArguments& arguments, const std::filesystem::path& taken,
-                            const train::RunState& from, const Log& log) {
+/// Checkpoints of later updates than the one that was named: of a course that this run does not follow.
+void warn_left_course(const TrainArguments& arguments, const std::filesystem::path& taken,
+                      const train::RunState& from, const Log& log) {
   if (log.rank() != 0) return;
-  const bool is_newest = arguments.resume_from_checkpoint == "true";
-  const auto step = is_newest ? train::checkpoint_step(taken) : from.step;
   for (const auto& folder : train::earlier_checkpoints(arguments.output_dir))
-    if (train::checkpoint_step(folder) > step)
-      log.warning(text(folder.string(),
-                       is_newest ? " is damaged (a file is missing or has another size); going on from "
-                                 : " is later than where this run goes on from; resume_from_checkpoint=true "
-                                   "would take it until this run is past it. Remove it if it is of no use. "
-                                   "Going on from ",
-                       taken.string()));
+    if (train::checkpoint_step(folder) > from.step)
+      log.warning(
+          text(folder.string(),
+               " is later than where this run goes on from; resume_from_checkpoint=true would take it "
+               "until this run is past it. Remove it if it is of no use. Going on from ",
+               taken.string()));
 }
 
 /// The folder for results, empty of an earlier run where the user said so, and closed to others. Rank 0 acts,
@@ -194,8 +190,8 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
     eval_loader = std::make_unique<data::Loader>(*data.eval, loading);
   }
 
-  const auto checkpoint = checkpoint_to_resume(arguments);
-  const train::RunState from = checkpoint ? train::read_state(*checkpoint) : train::RunState{};
+  const auto checkpoint = checkpoint_to_resume(arguments, context);
+  const train::RunState from = checkpoint ? train::read_state(checkpoint->folder) : train::RunState{};
   const int64_t total_steps =
       train::total_updates(loader, arguments.num_train_epochs, arguments.max_steps, from);
   const auto optimizer = make_optimizer(arguments);
@@ -206,14 +202,15 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
   warn_limits(arguments, config, data.train, total_steps, log);
-  if (checkpoint) warn_later_checkpoints(arguments, *checkpoint, from, log);
+  if (checkpoint && arguments.resume_from_checkpoint != "true")
+    warn_left_course(arguments, checkpoint->folder, from, log);
   const auto lock = prepare_output(arguments, *engine, context);
 
   const auto write = [&](const std::filesystem::path& folder) {
     write_tuned(folder, decoder, plan, arguments, tokenizer, log);
   };
   train::Trainer trainer({*engine, *optimizer, *schedule, loader, eval_loader.get(), log, write}, options);
-  if (checkpoint) trainer.resume(*checkpoint);
+  if (checkpoint) trainer.resume(checkpoint->folder, checkpoint->is_verified);
   const train::TrainSummary summary = trainer.run();
   if (summary.stop_signal != 0) {
     log.info(text("stopped by signal ", summary.stop_signal, " after update ", summary.steps,

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/files.h"
 #include "duoka/core/text.h"
@@ -164,19 +165,32 @@ train::TrainerOptions trainer_options(const TrainArguments& a, int64_t total_ste
   return options;
 }
 
-std::optional<fs::path> checkpoint_to_resume(const TrainArguments& arguments) {
+void check_resume(const TrainArguments& arguments) {
   const std::string& asked = arguments.resume_from_checkpoint;
-  if (asked.empty()) return std::nullopt;
-  if (asked != "true") {
-    if (!fs::is_directory(asked))
-      throw ConfigError(text("resume_from_checkpoint: there is no folder '", asked, "'", looked_in(asked)));
-    return asked;
-  }
-  const auto last = train::find_last_checkpoint(arguments.output_dir);
-  if (!last)
+  if (asked.empty()) return;
+  if (asked != "true" && !fs::is_directory(asked))
+    throw ConfigError(text("resume_from_checkpoint: there is no folder '", asked, "'", looked_in(asked)));
+  if (asked == "true" && !train::find_last_checkpoint(arguments.output_dir))
     throw ConfigError(
         text("resume_from_checkpoint: true, but ", arguments.output_dir, " holds no complete checkpoint"));
-  return last;
+}
+
+std::optional<ResumePoint> checkpoint_to_resume(const TrainArguments& arguments, const RankContext& context) {
+  const std::string& asked = arguments.resume_from_checkpoint;
+  if (asked.empty()) return std::nullopt;
+  if (asked != "true") return ResumePoint{asked};
+  std::string folder;
+  if (context.log.rank() == 0) {
+    const train::WholeCheckpoint found = train::find_last_whole_checkpoint(arguments.output_dir);
+    if (!found.folder)
+      throw FormatError(text("resume_from_checkpoint: true, but no checkpoint in ", arguments.output_dir,
+                             " is whole: ", found.damaged.empty() ? "" : found.damaged.front().reason));
+    folder = found.folder->string();
+    for (const auto& [damaged, reason] : found.damaged)
+      context.log.warning(text(damaged.string(), " is damaged, going on from ", folder, " (", reason, ")"));
+  }
+  comm::broadcast_text(folder, 0, context.group);
+  return ResumePoint{folder, true};
 }
 
 }  // namespace duoka::cli

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/data_files.h"
+#include "cli/ranks.h"
 #include "duoka/cli/train_arguments.h"
 #include "duoka/model/decoder.h"
 #include "duoka/train/optimizer.h"
@@ -39,7 +40,18 @@ std::unique_ptr<train::Optimizer> make_optimizer(const TrainArguments& arguments
 std::unique_ptr<train::Schedule> make_schedule(const TrainArguments& arguments, int64_t total_steps);
 train::TrainerOptions trainer_options(const TrainArguments& arguments, int64_t total_steps, bool has_eval);
 
-/// The checkpoint that resume_from_checkpoint means, if any. Throws ConfigError when there is none.
-std::optional<std::filesystem::path> checkpoint_to_resume(const TrainArguments& arguments);
+/// Throws ConfigError when resume_from_checkpoint asks for a checkpoint and there is none, as far as names
+/// and sizes tell. Reads no file's bytes.
+void check_resume(const TrainArguments& arguments);
+
+/// A checkpoint to go on from, and whether its checksums have been looked at.
+struct ResumePoint {
+  std::filesystem::path folder;
+  bool is_verified = false;
+};
+/// The one that resume_from_checkpoint means, if any; for true, the newest that is whole, with a warning for
+/// each damaged one after it. Collective: rank 0 reads the files, and its answer holds for all. Throws
+/// FormatError when all are damaged.
+std::optional<ResumePoint> checkpoint_to_resume(const TrainArguments& arguments, const RankContext& context);
 
 }  // namespace duoka::cli

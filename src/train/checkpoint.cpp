@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <set>
 #include <sstream>
 
@@ -117,12 +118,13 @@ fs::path save_checkpoint(const fs::path& output_dir, std::span<const Slot> slots
   return final_path;
 }
 
-RunState load_checkpoint(const fs::path& folder, std::span<Slot> slots, const comm::Group& group) {
+RunState load_checkpoint(const fs::path& folder, std::span<Slot> slots, const comm::Group& group,
+                         bool is_verified) {
   const auto known = known_entries(slots, group);
   RunState state;
   together(group, [&] {
     const Manifest manifest = read_manifest(folder);
-    verify_manifest(folder, manifest, /*read_bytes=*/group.rank() == 0);
+    verify_manifest(folder, manifest, /*read_bytes=*/group.rank() == 0 && !is_verified);
     const ShardReader reader(shard_paths(folder, manifest));
     refuse_unknown(folder, reader.entry_names(), known);
     for (Slot& slot : slots) reader.read(slot);
@@ -140,6 +142,22 @@ std::optional<fs::path> find_last_checkpoint(const fs::path& output_dir) {
   const auto all = list_checkpoints(output_dir);
   if (all.empty()) return std::nullopt;
   return all.back().second;
+}
+
+WholeCheckpoint find_last_whole_checkpoint(const fs::path& output_dir) {
+  std::vector<fs::path> folders = earlier_checkpoints(output_dir);
+  std::ranges::sort(folders, std::greater{}, checkpoint_step);
+  WholeCheckpoint found;
+  for (const fs::path& folder : folders) {
+    try {
+      verify_manifest(folder, read_manifest(folder), /*read_bytes=*/true);
+      found.folder = folder;
+      return found;
+    } catch (const FormatError& error) {
+      found.damaged.push_back({folder, error.what()});
+    }
+  }
+  return found;
 }
 
 std::vector<std::string> differences(const std::map<std::string, std::string>& saved,

@@ -42,8 +42,8 @@ class Trainer::Impl {
     run_.settings = options_.settings;
   }
 
-  void resume(const std::filesystem::path& checkpoint) {
-    RunState saved = load_checkpoint(checkpoint, parts_.engine.slots(), parts_.engine.group());
+  void resume(const std::filesystem::path& checkpoint, bool is_verified) {
+    RunState saved = load_checkpoint(checkpoint, parts_.engine.slots(), parts_.engine.group(), is_verified);
     parts_.engine.publish();
     for (const std::string& difference : differences(saved.settings, options_.settings))
       if (parts_.log.rank() == 0) parts_.log.warning(text("resuming with another ", difference));
@@ -280,7 +280,9 @@ TrainSummary Trainer::Impl::run() {
 Trainer::Trainer(TrainerParts parts, TrainerOptions options)
     : impl_(std::make_unique<Impl>(std::move(parts), std::move(options))) {}
 Trainer::~Trainer() = default;
-void Trainer::resume(const std::filesystem::path& checkpoint) { impl_->resume(checkpoint); }
+void Trainer::resume(const std::filesystem::path& checkpoint, bool is_verified) {
+  impl_->resume(checkpoint, is_verified);
+}
 TrainSummary Trainer::run() { return impl_->run(); }
 
 }  // namespace duoka::train

@@ -224,6 +224,33 @@ TEST_F(FilesTest, DamagedNewestCheckpointIsSaid) {
               AllOf(HasSubstr("checkpoint-3 is damaged"), HasSubstr("checkpoint-2 after step 2")));
 }
 
+/// Bytes that went bad on the disk: the sizes are right, the checksums are not.
+TEST_F(FilesTest, CheckpointsWithWrongChecksumsArePassedOver) {
+  ASSERT_EQ(train({"max_steps=3", "save_steps=1"}).exit_code, 0);
+  const auto spoil = [&](const std::string& checkpoint) {
+    const std::string state = *names_in(shop_ / "out" / checkpoint, "state-").begin();
+    std::string bytes = read_text_file(shop_ / "out" / checkpoint / state);
+    ++bytes.back();
+    write_file(shop_ / "out" / checkpoint / state, bytes);
+  };
+  spoil("checkpoint-3");
+  fs::resize_file(shop_ / "out/checkpoint-2/adapter_model.safetensors", 100);
+  const Words go_on{"max_steps=4", "resume_from_checkpoint=true", "--cards", "2"};
+  const Outcome resumed = train(go_on);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_THAT(
+      resumed.err,
+      AllOf(HasSubstr("checkpoint-3 is damaged, going on from "), HasSubstr("checksum differs"),
+            HasSubstr("checkpoint-2 is damaged, going on from "), HasSubstr("checkpoint-1 after step 1")));
+  EXPECT_EQ(count_of(resumed.err, "is damaged"), 2) << resumed.all();
+
+  for (const std::string& name : names_in(shop_ / "out", "checkpoint-")) spoil(name);
+  const Outcome refused = train({"max_steps=5", "resume_from_checkpoint=true"});
+  EXPECT_EQ(refused.exit_code, 4) << refused.all();
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("no checkpoint in "), HasSubstr("is whole: "), HasSubstr("checksum differs")));
+}
+
 TEST_F(FilesTest, CheckpointsOfACourseThatWasLeftAreSaid) {
   ASSERT_EQ(train({"max_steps=3", "save_steps=1"}).exit_code, 0);
   const Outcome resumed =

@@ -60,11 +60,11 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, s
 
 /// Fills masters and states of `slots` from `folder`, whatever the number of ranks and the layout it was
 /// written at; the caller then publishes. Collective over `group`; reads only what the slots need; rank 0
-/// checks the checksums of all files first.
+/// checks the checksums of all files first, unless `is_verified`: somebody has.
 /// Throws FormatError when a file is missing or changed, a tensor is not covered whole, has another shape,
 /// or the checkpoint holds parameters or states that no rank's slots know.
-RunState load_checkpoint(const std::filesystem::path& folder, std::span<Slot> slots,
-                         const comm::Group& group);
+RunState load_checkpoint(const std::filesystem::path& folder, std::span<Slot> slots, const comm::Group& group,
+                         bool is_verified = false);
 
 /// What load_checkpoint returns, without a look at tensors or checksums. Every rank may call it alone. Throws
 /// FormatError for what is no complete checkpoint.
@@ -73,6 +73,18 @@ RunState read_state(const std::filesystem::path& folder);
 /// The complete checkpoint with the highest step, ignoring unfinished and damaged folders (no manifest, a
 /// file missing or of another size). Empty when there is none.
 std::optional<std::filesystem::path> find_last_checkpoint(const std::filesystem::path& output_dir);
+
+struct WholeCheckpoint {
+  std::optional<std::filesystem::path> folder;  ///< None: there is no whole one.
+  struct Damage {
+    std::filesystem::path folder;
+    std::string reason;
+  };
+  std::vector<Damage> damaged;  ///< By falling step.
+};
+/// The checkpoint with the highest step whose files have the checksums they were written with, and what is
+/// wrong with each later one. Reads all of these files.
+WholeCheckpoint find_last_whole_checkpoint(const std::filesystem::path& output_dir);
 
 /// Every checkpoint in `output_dir` that save_checkpoint made, damaged ones too: the folders
 /// checkpoint-<step> with a manifest. Empty when there is no such folder.

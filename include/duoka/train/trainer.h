@@ -91,7 +91,8 @@ class Trainer {
   ~Trainer();
 
   /// Goes on from a checkpoint: the next run() gives the bits of a run that never stopped. Collective.
-  void resume(const std::filesystem::path& checkpoint);
+  /// `is_verified`: its checksums were looked at already.
+  void resume(const std::filesystem::path& checkpoint, bool is_verified = false);
 
   /// Runs to total_steps and returns; writes into output_dir (rank 0): checkpoint-N/, trainer_log.jsonl,
   /// trainer_state.json, train_results.json, eval_results.json, training_loss.svg, TensorBoard events. The
