@@ -86,10 +86,18 @@ std::string line_text(const StepReport& report) {
 ProgressBar::~ProgressBar() { log_.status(""); }
 
 void ProgressBar::update(const StepReport& report, bool is_logged) {
-  if (log_.has_status())
-    log_.status(bar_text(report, log_.columns()));
-  else if (is_logged)
-    log_.info(line_text(report));
+  if (!log_.has_status()) {
+    if (is_logged) log_.info(line_text(report));
+    return;
+  }
+  last_ = bar_text(report, log_.columns());
+  log_.status(last_);
+}
+
+void ProgressBar::note(const std::string& what) {
+  if (!log_.has_status()) return;
+  const auto room = static_cast<size_t>(std::max(log_.columns() - 1, 0));  // as for the bar
+  log_.status(what.empty() ? last_ : what.substr(0, room));
 }
 
 }  // namespace duoka::train

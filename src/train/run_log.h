@@ -38,6 +38,8 @@ class RunLog {
   };
   void step(const Step& step);
   void evaluation(int64_t step, double epoch, double eval_loss, double seconds);
+  /// What goes on until the next step(), for who looks at a terminal; "": no more of it.
+  void note(const std::string& what) { bar_.note(what); }
   /// Time until the next step() is not the run's speed (evaluating, saving).
   void pause();
 

@@ -153,12 +153,14 @@ void Trainer::Impl::evaluate() {
   parallel::LossSums sums;
   const int64_t updates = parts_.eval->num_updates(0);
   for (int64_t i = 0; i < updates; ++i) {
+    log_->note(text("evaluating ", i + 1, "/", updates));
     data::Update batch = parts_.eval->get(0, i);
     for (Stream& stream : batch.streams) stream.is_training = false;
     sums += parts_.engine.evaluate(batch.streams);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   last_evaluated_ = run_.step;
+  log_->note("");
   log_->evaluation(run_.step, run_.trainer.epoch, sums.mean(), seconds);
   after_evaluation(sums.mean());
 }
@@ -246,6 +248,8 @@ TrainSummary Trainer::Impl::run() {
   if (options_.eval_on_start && run_.step == 0) evaluate();
 
   Position at = position();
+  if (run_.step < options_.total_steps)
+    log_->note(text(run_.step, "/", options_.total_steps, " in the first update"));
   bool is_stopped = false;
   while (run_.step < options_.total_steps && !is_stopped) {
     if (at.index == at.updates) at = {at.epoch + 1, 0, parts_.train.num_updates(at.epoch + 1)};

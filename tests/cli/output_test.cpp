@@ -188,6 +188,22 @@ TEST_F(OutputTest, H04BarFitsTheTerminal) {
   }
 }
 
+TEST_F(OutputTest, ATerminalMovesBeforeTheFirstUpdateAndDuringEvaluations) {
+  const Outcome outcome = train("out",
+                                one_by_one_and({"max_steps=2", "eval_on_start=true", "eval_steps=1",
+                                                "per_device_eval_batch_size=3", rows7_for_evaluation()}),
+                                {.environment = {"TERM=xterm"}, .terminal_columns = 60});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  const std::string erase = "\r\x1b[K";
+  size_t at = 0;
+  for (const char* line :
+       {"evaluating 1/3", "evaluating 2/3", "evaluating 3/3", "eval step=0 ", "0/2 in the first update",
+        "1/2 [", "evaluating 1/3", "1/2 [", "eval step=1 ", "2/2 ["}) {
+    at = outcome.out.find(erase + line, at);
+    ASSERT_NE(at, std::string::npos) << line << "\n" << outcome.out;
+  }
+}
+
 TEST_F(OutputTest, H04DumbTerminalGetsPlainLines) {
   const Outcome outcome =
       train("out", {"max_steps=3"}, {.environment = {"TERM=dumb"}, .terminal_columns = 60});

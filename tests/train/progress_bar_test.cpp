@@ -91,5 +91,21 @@ TEST(ProgressBar, RedrawsOneLineOnATerminal) {
   EXPECT_EQ(shown.find('\n'), std::string::npos);
 }
 
+TEST(ProgressBar, NotesStandInThePlaceOfTheBar) {
+  ::setenv("TERM", "xterm", 1);
+  const auto talk = [](int rank) {
+    ProgressBar bar((Log(rank, 4)));
+    bar.note("0/200 in the first update");
+    bar.update(report_at(100), false);
+    bar.note("evaluating 3/12 " + std::string(100, 'x'));
+    bar.note("");
+  };
+  const std::string shown = testing::shown_on_terminal(30, [&] { talk(0); });
+  const std::string erase = "\r\x1b[K", bar = erase + bar_text(report_at(100), 30);
+  EXPECT_EQ(shown, erase + "0/200 in the first update" + bar + erase + "evaluating 3/12 xxxxxxxxxxxxx" + bar +
+                       erase);
+  EXPECT_EQ(testing::shown_on_terminal(30, [&] { talk(1); }), "");
+}
+
 }  // namespace
 }  // namespace duoka::train

@@ -25,9 +25,13 @@ class ProgressBar {
 
   /// After each update. `is_logged`: a step the user wants a line for (logging_steps).
   void update(const StepReport& report, bool is_logged);
+  /// What goes on between updates, "evaluating 3/12", in the place of the bar; "" brings the bar back. Only a
+  /// terminal shows it.
+  void note(const std::string& what);
 
  private:
   Log log_;
+  std::string last_;  // what the bar shows
 };
 
 }  // namespace duoka::train
