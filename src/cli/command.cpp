@@ -29,17 +29,31 @@ constexpr const char* about =
     "duoka fine-tunes large language models on many cards.\n\n"
     "usage: duoka COMMAND [CONFIG.yaml] [key=value …]\n\n";
 
-int columns() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+constexpr int help_columns = 100;  // where there is no terminal
+
+/// Commands whose names begin with `start`, a line each.
+std::string overview(std::string_view start) {
+  constexpr size_t indent = 16;
+  const auto width = static_cast<size_t>(terminal_columns(help_columns));
+  std::string out = about;
+  for (const Command* command : commands()) {
+    const std::string_view name = command->name;
+    if (name.starts_with(start))
+      out += text("  ", name, std::string(indent - 2 - name.size(), ' '),
+                  wrapped(command->summary, indent, width), "\n");
+  }
+  return out + "\n" +
+         wrapped("duoka COMMAND --help lists the keys of a command. duoka --version.", 0, width) + "\n";
 }
 
-std::string overview() {
-  std::string out = about;
+bool is_help(const std::string& word) { return word == "--help" || word == "-h"; }
+
+/// The commands of two words whose first one is `word`.
+std::vector<std::string> commands_under(const std::string& word) {
+  std::vector<std::string> names;
   for (const Command* command : commands())
-    out += text("  ", command->name, std::string(14 - std::string_view(command->name).size(), ' '),
-                command->summary, "\n");
-  return out + "\nduoka COMMAND --help lists the keys of a command. duoka --version.\n";
+    if (const std::string name = command->name; name.starts_with(word + " ")) names.push_back(name);
+  return names;
 }
 
 /// The command that the first one or two words name, and how many words that took.
@@ -49,6 +63,9 @@ std::pair<const Command*, size_t> find_command(const std::vector<std::string>& a
     if (arguments[0] == name) return {command, 1};
     if (arguments.size() > 1 && arguments[0] + " " + arguments[1] == name) return {command, 2};
   }
+  if (const auto under = commands_under(arguments[0]); !under.empty())
+    throw ConfigError(text("unknown command '", arguments[0], arguments.size() > 1 ? " " + arguments[1] : "",
+                           "'; there is: ", join(under)));
   std::vector<std::string> names;
   for (const Command* command : commands()) names.emplace_back(command->name);
   const std::string near = nearest(arguments[0], names);
@@ -65,8 +82,10 @@ int print_about(const Command& command, const std::string& flag) {
               << "`.\nThis page is what `duoka " << command.name << " --markdown` prints.\n"
               << command.markdown();
   else {
-    std::cout << "duoka " << command.name << " " << command.usage << "\n" << command.summary << "\n";
-    if (command.help != nullptr) std::cout << "\n" << command.help(columns());
+    const int width = terminal_columns(help_columns);
+    for (const std::string& line : {text("duoka ", command.name, " ", command.usage), text(command.summary)})
+      std::cout << wrapped(line, 0, static_cast<size_t>(width)) << "\n";
+    if (command.help != nullptr) std::cout << "\n" << command.help(width);
   }
   return 0;
 }
@@ -79,8 +98,12 @@ int parse_cards(const std::string& word) {
 }
 
 int run_checked(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
-    std::cout << overview();
+  if (arguments.empty() || is_help(arguments[0]) || arguments[0] == "help") {
+    std::cout << overview("");
+    return 0;
+  }
+  if (arguments.size() > 1 && is_help(arguments[1]) && !commands_under(arguments[0]).empty()) {
+    std::cout << overview(arguments[0] + " ");
     return 0;
   }
   if (arguments[0] == "--version") {
@@ -92,8 +115,7 @@ int run_checked(const std::vector<std::string>& arguments) {
   line.all = arguments;
   for (size_t i = num_words; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word == "--help" || word == "-h" || word == "--json-schema" || word == "--markdown")
-      return print_about(*command, word);
+    if (is_help(word) || word == "--json-schema" || word == "--markdown") return print_about(*command, word);
     if (word == "--pin")
       line.pins_cores = true;
     else if (word == "--cards")
@@ -112,6 +134,11 @@ int run_checked(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
+
+int terminal_columns(int otherwise) {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
+}
 
 int run_command(const std::vector<std::string>& arguments) {
   return comm::run_rank(0, 1, [&] { return run_checked(arguments); });

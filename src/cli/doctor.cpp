@@ -29,11 +29,13 @@ constexpr int64_t low_disk_bytes = 2 * gibibyte;
 /// The report while it is written, and what has to be said at its end.
 class Report final {
  public:
-  explicit Report(std::ostream& out) : out_(out) {}
+  /// `columns`: longest line, 0 for any.
+  Report(std::ostream& out, int columns)
+      : out_(out), columns_(columns > 0 ? static_cast<size_t>(columns) : std::string::npos) {}
 
-  void section(const std::string& title) { out_ << "\n" << title << "\n"; }
+  void section(const std::string& title) { out_ << "\n" << wrapped(title, 0, columns_) << "\n"; }
   void row(const std::string& label, const std::string& value) {
-    out_ << "  " << std::left << std::setw(14) << label << value << "\n";
+    out_ << "  " << std::left << std::setw(14) << label << wrapped(value, 16, columns_) << "\n";
     out_.flush();  // what comes next may take a while
   }
   /// Training cannot run until this is done.
@@ -44,13 +46,14 @@ class Report final {
   int conclude(const std::string& good_news) {
     section("result");
     out_ << "  " << (musts_.empty() ? good_news : std::string("training cannot run here yet")) << "\n";
-    for (const std::string& what : musts_) out_ << "  to do:    " << what << "\n";
-    for (const std::string& what : advice_) out_ << "  consider: " << what << "\n";
+    for (const std::string& what : musts_) out_ << "  to do:    " << wrapped(what, 12, columns_) << "\n";
+    for (const std::string& what : advice_) out_ << "  consider: " << wrapped(what, 12, columns_) << "\n";
     return musts_.empty() ? 0 : 1;
   }
 
  private:
   std::ostream& out_;
+  size_t columns_;
   std::vector<std::string> musts_;
   std::vector<std::string> advice_;
 };
@@ -170,17 +173,17 @@ void report_wires(Report& report, bool with_nccl, int num_usable) {
 }
 
 bool wants_nccl(const DoctorOptions& options, int num_usable) {
-  if (options.backend != "" && options.backend != "gloo" && options.backend != "nccl")
-    throw ConfigError(text("backend '", options.backend, "' is not known; use gloo or nccl"));
-  return options.backend == "nccl" || (options.backend.empty() && num_usable >= wire_check_ranks);
+  if (options.backend != "auto" && options.backend != "gloo" && options.backend != "nccl")
+    throw ConfigError(text("backend '", options.backend, "' is not known; use auto, gloo or nccl"));
+  return options.backend == "nccl" || (options.backend == "auto" && num_usable >= wire_check_ranks);
 }
 
 }  // namespace
 
-int doctor(std::ostream& out, const DoctorOptions& options) {
+int doctor(std::ostream& out, const DoctorOptions& options, int columns) {
   const int num_usable = num_usable_cards();
   const bool with_nccl = wants_nccl(options, num_usable);
-  Report report(out);
+  Report report(out, columns);
   out << "duoka doctor: what this machine has for training\n";
   report_cards(report, num_usable);
   report_libraries(report);

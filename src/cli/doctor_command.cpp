@@ -13,8 +13,8 @@ const OptionTable<DoctorOptions>& options() {
   static const OptionTable<DoctorOptions> table = [] {
     OptionTable<DoctorOptions> t;
     t.group("Options");
-    t.add("backend", &DoctorOptions::backend, "gloo or nccl; empty: NCCL where there are cards, else Gloo.")
-        .one_of({"", "gloo", "nccl"});
+    t.add("backend", &DoctorOptions::backend, "auto: NCCL where there are cards, else Gloo.")
+        .one_of({"auto", "gloo", "nccl"});
     t.add("output_dir", &DoctorOptions::output_dir,
           "Where checkpoints would go: its free space is looked at.");
     return t;
@@ -23,7 +23,7 @@ const OptionTable<DoctorOptions>& options() {
 }
 
 int run(const CommandLine& line) {
-  return doctor(std::cout, read_options(OptionWords::parse(line.words), options()));
+  return doctor(std::cout, read_options(OptionWords::parse(line.words), options()), terminal_columns(0));
 }
 
 }  // namespace

@@ -65,26 +65,6 @@ std::string number_text(double value) {
 
 namespace {
 
-std::string wrap(const std::string& words, size_t indent, size_t columns) {
-  std::string out;
-  size_t column = indent, at = 0;
-  while (at < words.size()) {
-    const size_t space = std::min(words.find(' ', at), words.size());
-    const std::string word = words.substr(at, space - at);
-    if (column > indent && column + 1 + word.size() > columns) {
-      out += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      out += ' ';
-      ++column;
-    }
-    out += word;
-    column += word.size();
-    at = space + 1;
-  }
-  return out;
-}
-
 std::string type_text(const OptionText& option) {
   if (!option.choices.empty()) return join(option.choices, "|");
   return option.range.empty() ? option.type : option.type + " " + option.range;
@@ -153,18 +133,21 @@ std::string advice_for_unknown(std::string_view name, const std::vector<std::str
 std::string options_help(const std::vector<OptionText>& options, int columns) {
   std::string out, group;
   constexpr size_t indent = 6;
+  const auto width = static_cast<size_t>(std::max(columns, 40));
   for (const OptionText& option : options) {
     if (option.group != group) {
       group = option.group;
       out += (out.empty() ? "" : "\n") + group + "\n";
     }
-    out += text("  ", option.name, "  <", type_text(option), ">");
+    std::string head = text(option.name, "  <", type_text(option), ">");
     if (option.is_required)
-      out += "  required";
+      head += "  required";
     else if (!option.default_value.empty())
-      out += "  default: " + option.default_value;
-    out += "\n" + std::string(indent, ' ') +
-           wrap(option.help, indent, static_cast<size_t>(std::max(columns, 40))) + "\n";
+      head += "  default: " + option.default_value;
+    if (indent + head.size() > width)  // a long list of choices may break
+      for (size_t at = 0; (at = head.find('|', at)) != std::string::npos; at += 2) head.insert(at + 1, " ");
+    out += "  " + wrapped(head, indent, width) + "\n" + std::string(indent, ' ') +
+           wrapped(option.help, indent, width) + "\n";
   }
   return out;
 }

@@ -118,6 +118,27 @@ std::string duration_text(double seconds) {
   return buffer;
 }
 
+std::string wrapped(std::string_view words, size_t indent, size_t columns) {
+  std::string out;
+  size_t column = indent, at = 0;
+  while (at < words.size()) {
+    const size_t space = std::min(words.find(' ', at), words.size());
+    const std::string_view word = words.substr(at, space - at);
+    if (column > indent && column + 1 + word.size() > columns) {
+      out.erase(out.find_last_not_of(' ') + 1);
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    at = space + 1;
+  }
+  return out;
+}
+
 std::string count_text(int64_t count) {
   const std::string digits = std::to_string(count < 0 ? -count : count);
   std::string out = count < 0 ? "-" : "";

@@ -299,7 +299,9 @@ TEST(Doctor, SaysWhatThereIsAndThatTrainingCanRun) {
     EXPECT_THAT(outcome.out, HasSubstr(section));
   EXPECT_THAT(outcome.out, HasSubstr("training can run here"));
   EXPECT_EQ(run_duoka({"doctor", "backend=gloo", "output_dir=/proc/nowhere"}).exit_code, 1);
-  EXPECT_EQ(run_duoka({"doctor", "backend=mpi"}).exit_code, 2);
+  const Outcome unknown = run_duoka({"doctor", "backend=mpi"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("found 'mpi'; wanted one of auto, gloo, nccl"));
 }
 
 const std::vector<Words> all_commands{{"train"}, {"eval"},   {"generate"},        {"chat"},
@@ -333,12 +335,38 @@ TEST(About, HelpOfEachCommandNamesItsKeys) {
   }
 }
 
-TEST(About, HelpFitsTheTerminal) {
-  const Outcome outcome = run_duoka({"train", "--help"}, {.terminal_columns = 80});
-  for (const std::string& line : lines_of(outcome.out))
-    if (line.starts_with("      ")) {
-      EXPECT_LE(line.size(), 81u) << line;  // with the terminal's CR
-    }
+/// Characters of a line as a terminal gives it, without the CR at its end.
+size_t width_of(const std::string& line) {
+  return static_cast<size_t>(std::count_if(line.begin(), line.end(), [](char c) {
+    return c != '\r' && (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+TEST(About, WordsFitTheTerminal) {
+  std::vector<Words> calls{{"--help"}, {"data", "--help"}, {"doctor", "backend=gloo"}};
+  for (Words command : all_commands) {
+    command.push_back("--help");
+    calls.push_back(command);
+  }
+  for (const int columns : {60, 80})
+    for (const Words& words : calls)
+      for (const std::string& line : lines_of(run_duoka(words, {.terminal_columns = columns}).out))
+        if (line.find(' ', line.find_first_not_of(' ')) != line.npos) {  // a path alone may be longer
+          EXPECT_LE(width_of(line), static_cast<size_t>(columns)) << words[0] << ": " << line;
+        }
+}
+
+TEST(About, TheFirstWordOfTwo) {
+  const Outcome help = run_duoka({"data", "--help"});
+  EXPECT_EQ(help.exit_code, 0) << help.all();
+  EXPECT_THAT(help.out, AllOf(HasSubstr("\n  data inspect  Show data"), Not(HasSubstr("\n  train "))));
+  for (const auto& [words, says] : std::initializer_list<std::pair<Words, const char*>>{
+           {{"data"}, "unknown command 'data'; there is: data inspect"},
+           {{"data", "inspekt"}, "unknown command 'data inspekt'; there is: data inspect"}}) {
+    const Outcome outcome = run_duoka(words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
+    EXPECT_THAT(outcome.err, HasSubstr(says));
+  }
 }
 
 TEST(About, SchemaNamesEveryOptionWithTypeAndMeaning) {

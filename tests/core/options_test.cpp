@@ -216,7 +216,8 @@ TEST(OptionTable, HelpIsGroupedWrappedAndSaysDefaults) {
       What trains.
 
 Run
-  learning_rate  <number > 0>  default: 5e-05
+  learning_rate  <number > 0>
+      default: 5e-05
       Peak.
 )");
   EXPECT_EQ(t.help(1), t.help(40)) << "a narrower terminal than can be served";

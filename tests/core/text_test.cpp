@@ -71,5 +71,16 @@ TEST(CountText, GroupsThousands) {
   EXPECT_EQ(count_text(-1234567), "-1,234,567");
 }
 
+TEST(Wrapped, BreaksAtSpaces) {
+  EXPECT_EQ(wrapped("", 4, 10), "");
+  EXPECT_EQ(wrapped("one two three", 0, 100), "one two three");
+  EXPECT_EQ(wrapped("one two three", 0, 7), "one two\nthree");
+  EXPECT_EQ(wrapped("one two three", 4, 11), "one two\n    three");
+  EXPECT_EQ(wrapped("one two three", 4, 10), "one\n    two\n    three");
+  EXPECT_EQ(wrapped("a incomprehensible b", 2, 8), "a\n  incomprehensible\n  b");
+  EXPECT_EQ(wrapped("one  two", 0, 100), "one  two");
+  EXPECT_EQ(wrapped("one  two", 0, 5), "one\ntwo");
+}
+
 }  // namespace
 }  // namespace duoka

@@ -37,6 +37,9 @@ extern const Command train_command, eval_command, generate_command, chat_command
 /// All commands, in the order of the help.
 std::span<const Command* const> commands();
 
+/// Columns of the terminal that stdout is; `otherwise` where it is none.
+int terminal_columns(int otherwise);
+
 /// Runs the command `arguments` name (argv without the program), and returns the exit code. Errors become
 /// one block on stderr and the exit code of their kind.
 int run_command(const std::vector<std::string>& arguments);

@@ -29,6 +29,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 /// line and drives no terminal; over `max_bytes` cut, with "…" at the end.
 std::string printable(std::string_view text, size_t max_bytes = 500);
 
+/// `words` in lines of at most `columns`, broken at spaces; the first begins at column `indent`, the others
+/// are indented so. A word that is too long stands alone.
+std::string wrapped(std::string_view words, size_t indent, size_t columns);
+
 /// 1536 -> "1.5 KiB".
 std::string bytes_text(int64_t bytes);
 /// 83.0 -> "1:23"; 4000 -> "1:06:40".
