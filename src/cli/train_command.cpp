@@ -69,12 +69,13 @@ std::string update_text(const TrainArguments& a, int num_ranks) {
 /// The first lines of a run: what trains on what, and which options differ from the defaults.
 void say_start(const TrainArguments& arguments, const model::Decoder& decoder, parallel::Engine& engine,
                const TrainData& data, int64_t total_steps, const RankContext& context) {
-  int64_t trained = 0;
-  for (const auto& slot : engine.slots()) trained += slot.parameter->numel();
+  const auto groups = train::count_decay_groups(decoder.parameters());
+  const int64_t trained = groups.elements_decayed + groups.elements_not_decayed;
   const int64_t all = model::num_parameters(decoder.config());
-  const auto groups = train::count_decay_groups(engine.slots());
   const int num_ranks = context.group.size();
-  const std::string wires = num_ranks > 1 ? ", over " + std::string(context.group.transport()) : "";
+  std::string wires = num_ranks > 1 ? text(", over ", context.group.transport()) : "";
+  const std::string spread = parallel::describe(engine.layout().plan());
+  if (spread != text("data ", num_ranks) && num_ranks > 1) wires += "; " + spread;
   const auto row = [&](std::string_view label, const std::string& value) {
     context.log.info(text("  ", label, std::string(12 - label.size(), ' '), value));
   };
@@ -87,7 +88,7 @@ void say_start(const TrainArguments& arguments, const model::Decoder& decoder, p
   row("ranks", text(num_ranks, " on ", context.device.is_cuda() ? "GPU" : "CPU", wires));
   row("data", text(count_text(data.train.size()), " rows to train on, ",
                    data.eval ? count_text(data.eval->size()) : "none", " to evaluate on"));
-  row("updates", text(count_text(total_steps), ", each of ", update_text(arguments, num_ranks)));
+  row("updates", text(count_text(total_steps), ", each of ", update_text(arguments, engine.layout().data_share().size)));
 }
 
 /// Options that ask for something which this run is too short for.
@@ -172,21 +173,23 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);
   const TrainData data = open_data(arguments, find_data(arguments), encoder, log);
 
+  parallel::Layout layout(parallel_plan(arguments), context.group);
   const auto seed = static_cast<uint64_t>(arguments.seed);
   model::Decoder decoder = model::Decoder::load(
       arguments.model_name_or_path, {arguments.bf16 ? at::kBFloat16 : at::kFloat, context.device, log});
   apply_tuning(decoder, plan, seed);
   parallel::EngineOptions engine_options;
   engine_options.recompute = arguments.gradient_checkpointing;
-  const auto engine = parallel::assemble(decoder.chain(), {}, context.group, engine_options);
+  engine_options.exact = arguments.reduction == "exact";
+  const auto engine = parallel::assemble(decoder.chain(), layout, engine_options);
 
   const int num_ranks = context.group.size();
-  data::LoaderOptions loading{train_packing(arguments, num_ranks), context.group.rank(), num_ranks,
-                              context.device};
+  const auto share = layout.data_share();
+  data::LoaderOptions loading{train_packing(arguments, share.size), share.rank, share.size, context.device};
   data::Loader loader(data.train, loading);
   std::unique_ptr<data::Loader> eval_loader;
   if (data.eval && arguments.eval_strategy != "no") {
-    loading.pack = eval_packing(arguments, num_ranks);
+    loading.pack = eval_packing(arguments, share.size);
     eval_loader = std::make_unique<data::Loader>(*data.eval, loading);
   }
 
@@ -207,7 +210,9 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   const auto lock = prepare_output(arguments, *engine, context);
 
   const auto write = [&](const std::filesystem::path& folder) {
-    write_tuned(folder, decoder, plan, arguments, tokenizer, log);
+    engine->with_whole_parameters([&](const parallel::WholeParameter& whole) {
+      write_tuned(folder, decoder, plan, arguments, tokenizer, whole, log);
+    });
   };
   train::Trainer trainer({*engine, *optimizer, *schedule, loader, eval_loader.get(), log, write}, options);
   if (checkpoint) trainer.resume(checkpoint->folder, checkpoint->is_verified);
@@ -217,8 +222,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
                   "; go on with resume_from_checkpoint=true"));
     return 128 + summary.stop_signal;
   }
-  if (log.rank() == 0) write(arguments.output_dir);
-  comm::barrier(context.group);
+  write(arguments.output_dir);
   say_end(arguments, summary, log);
   return 0;
 }

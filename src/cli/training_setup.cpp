@@ -101,16 +101,25 @@ void apply_tuning(model::Decoder& decoder, const TuningPlan& plan, uint64_t seed
 }
 
 void write_tuned(const fs::path& folder, model::Decoder& decoder, const TuningPlan& plan,
-                 const TrainArguments& arguments, const data::Tokenizer& tokenizer, const Log& log) {
+                 const TrainArguments& arguments, const data::Tokenizer& tokenizer,
+                 const parallel::WholeParameter& whole, const Log& log) {
   if (plan.selection.finetuning_type == tune::FinetuningType::lora) {
-    tune::write_peft_adapter(folder, decoder, plan.selection, plan.lora, arguments.model_name_or_path);
+    tune::write_peft_adapter(folder, decoder, plan.selection, plan.lora, arguments.model_name_or_path, whole);
     return;
   }
   model::ExportOptions options;
   options.max_shard_bytes = parse_size(arguments.max_shard_size);
   options.log = log;
-  model::export_folder(folder, decoder, options);
+  const auto dtype = [&](const std::string&) { return decoder.dtype(); };
+  model::export_folder(folder, decoder.config(), {dtype, whole}, options);
   tokenizer.save(folder);
+}
+
+parallel::Plan parallel_plan(const TrainArguments& arguments) {
+  parallel::Plan plan;
+  plan.zero_stage = static_cast<int>(arguments.zero_stage);
+  plan.shard = static_cast<int>(arguments.zero_shard_size);
+  return plan;
 }
 
 std::unique_ptr<train::Optimizer> make_optimizer(const TrainArguments& a) {

@@ -12,6 +12,8 @@
 #include "cli/ranks.h"
 #include "duoka/cli/train_arguments.h"
 #include "duoka/model/decoder.h"
+#include "duoka/parallel/engine.h"
+#include "duoka/parallel/plan.h"
 #include "duoka/train/optimizer.h"
 #include "duoka/train/schedule.h"
 #include "duoka/train/trainer.h"
@@ -32,9 +34,14 @@ TuningPlan plan_tuning(const TrainArguments& arguments, const model::ModelConfig
 /// Attaches adapters and marks what trains.
 void apply_tuning(model::Decoder& decoder, const TuningPlan& plan, uint64_t seed);
 
+/// How the options spread model and data over the cards.
+parallel::Plan parallel_plan(const TrainArguments& arguments);
+
 /// Writes what was trained into an existing folder: a peft adapter, or the whole model with its tokenizer.
+/// `whole` gives a parameter by name. For rank 0.
 void write_tuned(const std::filesystem::path& folder, model::Decoder& decoder, const TuningPlan& plan,
-                 const TrainArguments& arguments, const data::Tokenizer& tokenizer, const Log& log);
+                 const TrainArguments& arguments, const data::Tokenizer& tokenizer,
+                 const parallel::WholeParameter& whole, const Log& log);
 
 std::unique_ptr<train::Optimizer> make_optimizer(const TrainArguments& arguments);
 std::unique_ptr<train::Schedule> make_schedule(const TrainArguments& arguments, int64_t total_steps);

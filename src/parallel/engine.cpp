@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/parallel/engine.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -10,121 +12,214 @@
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
-#include "parallel/gradient_buckets.h"
+#include "duoka/parallel/layout.h"
+#include "parallel/gradient_sums.h"
+#include "parallel/loss_sums.h"
+#include "parallel/make_slots.h"
+#include "parallel/parameter_shards.h"
+#include "parallel/row_publisher.h"
 #include "parallel/same_model.h"
+#include "parallel/sum_tree.h"
 #include "parallel/walk.h"
+#include "parallel/whole_parameters.h"
 
 namespace duoka::parallel {
 
 namespace {
 
-std::vector<Slot> make_slots(const Chain& chain, bool is_primary) {
-  std::vector<Slot> slots;
-  for (Parameter* parameter : chain.parameters()) {
-    if (!parameter->is_trainable) continue;
-    Slot slot;
-    slot.parameter = parameter;
-    slot.offset = parameter->offset;
-    // The same tensor, not a copy, when the dtype is the gradient's already.
-    slot.master = parameter->value.to(parameter->gradient_dtype());
-    slot.grad = parameter->grad;
-    slot.is_primary = is_primary;
-    slots.push_back(std::move(slot));
-  }
-  return slots;
+constexpr const char* nothing_to_train =
+    "nothing to train: every parameter is frozen; check finetuning_type and what it selects";
+
+/// The lowest stage with something to train; below it nothing is walked back.
+int64_t lowest_trained_stage(const Chain& chain) {
+  int64_t lowest = std::numeric_limits<int64_t>::max();
+  for (const auto& [parameter, stage] : complete_stages(chain)) lowest = std::min(lowest, stage);
+  if (lowest == std::numeric_limits<int64_t>::max()) throw ConfigError(nothing_to_train);
+  return lowest;
 }
 
-/// The micro-batches that have something to train. The others' gradient is zero: nothing to compute.
-std::vector<const Stream*> with_trained_tokens(std::span<const Stream> micro, int64_t trained_tokens) {
-  std::vector<const Stream*> useful;
-  int64_t total = 0;
-  for (const Stream& stream : micro) {
-    total += stream.num_trained;
-    if (stream.num_trained > 0) useful.push_back(&stream);
+/// Before gradients are allocated and masters are copied, the ranks must agree.
+Chain& agreed(Chain& chain, const Layout& layout) {
+  if (!chain.objective) throw StateError("the chain has no objective");
+  const at::NoGradGuard no_grad;
+  const SumGroups& groups = layout.sum_groups();
+  for (const comm::Group* group : {&groups.shard, &groups.slice_replicas}) {
+    check_same_model(chain.parameters(), *group);
+    share_trainable_values(chain.parameters(), *group);
   }
-  if (trained_tokens < 1 || total > trained_tokens)
-    throw StateError(text("forward_backward: trained_tokens = ", trained_tokens,
-                          " for the whole update, but this rank alone has ", total,
-                          "; it must be the sum over all ranks and micro-batches, at least 1"));
-  return useful;
+  return chain;
 }
+
+void check_trained_tokens(std::span<const Stream> micro, int64_t trained_tokens) {
+  int64_t total = 0;
+  for (const Stream& stream : micro) total += stream.num_trained;
+  if (trained_tokens >= 1 && total <= trained_tokens) return;
+  throw StateError(text("forward_backward: trained_tokens = ", trained_tokens,
+                        " for the whole update, but this rank alone has ", total,
+                        "; it must be the sum over all ranks and micro-batches, at least 1"));
+}
+
+/// Fetches parameters around each stage where they are sharded, and sums gradients behind it.
+class StageWork final : public WalkObserver {
+ public:
+  StageWork(ParameterShards* shards, GradientSums* sums, int64_t num_layers, int64_t lowest_stage)
+      : shards_(shards), sums_(sums), num_layers_(num_layers), lowest_stage_(lowest_stage) {}
+
+  void before(int64_t stage, bool is_way_back) override {
+    if (shards_ == nullptr) return;
+    shards_->acquire(stage);
+    const int64_t next = is_way_back ? stage - 1 : stage + 1;
+    if (next <= num_layers_ && (!is_way_back || next >= lowest_stage_)) shards_->prefetch(next);
+  }
+  void after(int64_t stage, bool is_way_back) override {
+    if (shards_ != nullptr) shards_->release(stage);
+    if (is_way_back) sums_->complete(stage);
+  }
+
+ private:
+  ParameterShards* shards_;
+  GradientSums* sums_;
+  int64_t num_layers_, lowest_stage_;
+};
 
 }  // namespace
 
 class Engine::Impl {
  public:
-  Impl(Chain& chain, comm::Group data, const EngineOptions& options)
-      : chain_(chain),
-        data_(std::move(data)),
-        buckets_(prepared(chain, data_), options.bucket_bytes),
-        slots_(make_slots(chain, data_.rank() == 0)) {
-    if (slots_.empty())
-      throw ConfigError(
-          "nothing to train: every parameter is frozen; check finetuning_type and what it selects");
-    walk_ = {options.recompute, buckets_.lowest_stage()};
+  Impl(Chain& chain, Layout& layout, const EngineOptions& options)
+      : chain_(agreed(chain, layout)), layout_(layout), exact_(options.exact) {
+    walk_ = {options.recompute, lowest_trained_stage(chain)};
+    const bool has_sharded_gradients = layout.plan().zero_stage >= 2;
+    sums_ =
+        make_gradient_sums(chain, layout.sum_groups(), options.bucket_bytes, has_sharded_gradients, exact_);
+    if (layout.shards() != nullptr) layout.shards()->gather_for(chain);
+    OwnedSlots owned = make_slots(chain, layout.sum_groups(), layout.shards(), *sums_);
+    slots_ = std::move(owned.slots);
+    visible_ = std::move(owned.visible);
+    if (layout.sum_groups().shard.size() > 1 && layout.shards() == nullptr)
+      publisher_ = std::make_unique<RowPublisher>(trainable_of(chain), layout.sum_groups().shard);
   }
 
-  double forward_backward(std::span<const Stream> micro, int64_t trained_tokens) {
+  ExactSum forward_backward(std::span<const Stream> micro, int64_t trained_tokens) {
     const at::NoGradGuard no_grad;
-    if (buckets_.is_reducing())
+    if (sums_->is_under_way())
       throw StateError("forward_backward() before finish_gradients() of the last one");
-    const auto streams = with_trained_tokens(micro, trained_tokens);
-    buckets_.zero();
-
-    const double scale = 1.0 / static_cast<double>(trained_tokens);
-    double loss_sum = 0;
-    for (const Stream* stream : streams) {
-      const bool is_last = stream == streams.back();
-      loss_sum += walk_forward_backward(chain_, *stream, scale, walk_, [&](int64_t stage) {
-        if (is_last) buckets_.start_complete(stage, data_);
-      });
+    check_trained_tokens(micro, trained_tokens);
+    const std::vector<const Stream*> streams = steps_of(micro);
+    const auto order = order_of(static_cast<int64_t>(streams.size()));
+    ExactSum loss_sum;
+    StageWork work = stage_work(walk_.lowest_stage);
+    for (size_t i = 0; i < order.size(); ++i) {
+      sums_->begin_step({i + 1 == order.size(), order[i].num_additions});
+      if (const Stream* stream = streams[static_cast<size_t>(order[i].leaf)])
+        loss_sum.add(
+            walk_forward_backward(chain_, *stream, 1.0 / static_cast<double>(trained_tokens), walk_, work));
+      else if (layout_.shards() != nullptr)
+        walk_idle(chain_, walk_, work);
+      sums_->complete(0);
     }
-    // Without a micro-batch nothing is started yet: send zeros. Otherwise all is.
-    buckets_.start_complete(0, data_);
-    return loss_sum * scale;
+    return loss_sum;
   }
 
-  void finish_gradients() { buckets_.wait(); }
+  void finish_gradients() {
+    const at::NoGradGuard no_grad;
+    sums_->finish();
+  }
 
   void publish() {
     const at::NoGradGuard no_grad;
-    for (Slot& slot : slots_)
-      if (!slot.master.is_same(slot.parameter->value)) slot.parameter->value.copy_(slot.master);
+    for (size_t i = 0; i < slots_.size(); ++i)
+      if (!slots_[i].master.is_same(visible_[i])) visible_[i].copy_(slots_[i].master);
+    if (publisher_) publisher_->publish();
   }
 
-  LossSums evaluate(std::span<const Stream> streams) { return parallel::evaluate(chain_, streams, data_); }
+  LossSums evaluate(std::span<const Stream> streams) {
+    const at::NoGradGuard no_grad;
+    std::vector<const Stream*> steps = useful(streams);
+    if (layout_.shards() != nullptr) steps.resize(agreed_count(steps.size()), nullptr);
+    StageWork work = stage_work(0);
+    LossSums own = walk_streams(chain_, steps, work);
+    // Ranks of the tensor axis walk the same tokens; the objective gives the loss on the first.
+    if (layout_.mesh().coordinate(comm::Axis::tensor) != 0) own.num_trained = 0;
+    return sum_over(own, layout_.world());
+  }
+
+  void with_whole_parameters(const std::function<void(const WholeParameter&)>& body) {
+    const WholeParameters parameters(pieces_of(chain_, layout_.sum_groups(), layout_.shards()),
+                                     layout_.world());
+    if (layout_.world().rank() == 0)
+      parameters.lead(body);
+    else
+      parameters.help();
+  }
 
   std::span<Slot> slots() { return slots_; }
-  const comm::Group& group() const { return data_; }
+  const Layout& layout() const { return layout_; }
 
  private:
-  /// Before gradients are allocated and masters are copied, the ranks must agree.
-  static Chain& prepared(Chain& chain, const comm::Group& group) {
-    if (!chain.objective) throw StateError("the chain has no objective");
-    const at::NoGradGuard no_grad;
-    check_same_model(chain.parameters(), group);
-    share_trainable_values(chain.parameters(), group);
-    return chain;
+  StageWork stage_work(int64_t lowest_stage) {
+    return {layout_.shards(), sums_.get(), static_cast<int64_t>(chain_.layers.size()), lowest_stage};
+  }
+
+  /// Those that have something to train; the others' gradient is zero.
+  static std::vector<const Stream*> useful(std::span<const Stream> micro) {
+    std::vector<const Stream*> streams;
+    for (const Stream& stream : micro)
+      if (stream.num_trained > 0) streams.push_back(&stream);
+    return streams;
+  }
+
+  /// What to walk, null for a step without: every rank makes one at least, and where a step talks as many as
+  /// the others. In a fixed order a micro-batch keeps its place, with something to train or not.
+  std::vector<const Stream*> steps_of(std::span<const Stream> micro) {
+    std::vector<const Stream*> steps = useful(micro);
+    if (exact_) {
+      steps.clear();
+      for (const Stream& stream : micro) steps.push_back(stream.num_trained > 0 ? &stream : nullptr);
+    }
+    const bool talks = sums_->talks_each_step() || layout_.shards() != nullptr;
+    steps.resize(std::max<size_t>(1, talks ? agreed_count(steps.size()) : steps.size()), nullptr);
+    return steps;
+  }
+
+  size_t agreed_count(size_t own) {
+    at::Tensor most = at::tensor({static_cast<int64_t>(own)}, at::kLong);
+    comm::all_reduce(most, comm::Op::max, layout_.world());
+    return static_cast<size_t>(most.item<int64_t>());
+  }
+
+  std::vector<TreeStep> order_of(int64_t num_steps) const {
+    if (exact_) return tree_order(num_steps);
+    std::vector<TreeStep> order;
+    for (int64_t i = 0; i < num_steps; ++i) order.push_back({i, 0});
+    return order;
   }
 
   Chain& chain_;
-  comm::Group data_;
-  GradientBuckets buckets_;
-  std::vector<Slot> slots_;
+  Layout& layout_;
+  bool exact_;
   WalkOptions walk_;
+  std::unique_ptr<GradientSums> sums_;
+  std::vector<Slot> slots_;
+  std::vector<at::Tensor> visible_;  // for each slot, where the layers (or the next gather) see its numbers
+  std::unique_ptr<RowPublisher> publisher_;
 };
 
-Engine::Engine(Chain& chain, comm::Group data, EngineOptions options)
-    : impl_(std::make_unique<Impl>(chain, std::move(data), options)) {}
+Engine::Engine(Chain& chain, Layout& layout, EngineOptions options)
+    : impl_(std::make_unique<Impl>(chain, layout, options)) {}
 Engine::~Engine() = default;
 
-double Engine::forward_backward(std::span<const Stream> micro, int64_t trained_tokens) {
+ExactSum Engine::forward_backward(std::span<const Stream> micro, int64_t trained_tokens) {
   return impl_->forward_backward(micro, trained_tokens);
 }
 void Engine::finish_gradients() { impl_->finish_gradients(); }
 std::span<Slot> Engine::slots() { return impl_->slots(); }
 void Engine::publish() { impl_->publish(); }
 LossSums Engine::evaluate(std::span<const Stream> streams) { return impl_->evaluate(streams); }
-const comm::Group& Engine::group() const { return impl_->group(); }
+void Engine::with_whole_parameters(const std::function<void(const WholeParameter&)>& body) {
+  impl_->with_whole_parameters(body);
+}
+const comm::Group& Engine::group() const { return impl_->layout().world(); }
+const Layout& Engine::layout() const { return impl_->layout(); }
 
 }  // namespace duoka::parallel

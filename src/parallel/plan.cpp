@@ -1,24 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/parallel/plan.h"
 
+#include <utility>
+#include <vector>
+
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 
 namespace duoka::parallel {
 
+namespace {
+
+void require_at_least_one(const char* name, int value) {
+  if (value < 1) throw ConfigError(text(name, " = ", value, "; wanted 1 or more"));
+}
+
+std::string divisors_text(int number) {
+  std::vector<std::string> found;
+  for (int i = 1; i <= number; ++i)
+    if (number % i == 0) found.push_back(std::to_string(i));
+  return join(found);
+}
+
+/// Ranks left for data when the model takes `model_ranks` for each copy.
+int data_ranks(const Plan& plan, int num_ranks, int model_ranks) {
+  if (num_ranks % model_ranks != 0)
+    throw ConfigError(text("tensor_parallel_size ", plan.tensor, " x pipeline_parallel_size ", plan.pipeline,
+                           " x context_parallel_size ", plan.context, " takes ", model_ranks,
+                           " ranks, which does not divide the ", num_ranks, " started; start a multiple of ",
+                           model_ranks, " (--cards), or choose sizes whose product is one of ",
+                           divisors_text(num_ranks)));
+  const int left = num_ranks / model_ranks;
+  if (plan.data != 0 && plan.data != left)
+    throw ConfigError(text("data parallel degree = ", plan.data, " needs ", plan.data * model_ranks,
+                           " ranks, but ", num_ranks, " are started; use ", left,
+                           " (or 0 for all), or start ", plan.data * model_ranks));
+  return left;
+}
+
+}  // namespace
+
 Plan resolve(const Plan& plan, int num_ranks) {
   if (num_ranks < 1) throw ConfigError(text("number of ranks = ", num_ranks, "; wanted at least 1"));
   if (plan.data < 0)
     throw ConfigError(text("data parallel degree = ", plan.data, "; wanted 1 or more, or 0 for all ranks"));
+  if (plan.zero_stage < 0 || plan.zero_stage > 3)
+    throw ConfigError(text("zero_stage = ", plan.zero_stage, "; wanted 0, 1, 2 or 3"));
+  require_at_least_one("tensor_parallel_size", plan.tensor);
+  require_at_least_one("pipeline_parallel_size", plan.pipeline);
+  require_at_least_one("context_parallel_size", plan.context);
+
   Plan resolved = plan;
-  if (resolved.data == 0) resolved.data = num_ranks;
-  if (resolved.data != num_ranks)
-    throw ConfigError(text("data parallel degree = ", resolved.data, " needs ", resolved.data, " ranks, but ",
-                           num_ranks, " are started; use ", num_ranks, " (or 0 for all), or start ",
-                           resolved.data));
+  resolved.data = data_ranks(plan, num_ranks, plan.tensor * plan.pipeline * plan.context);
+  if (plan.zero_stage == 0) {
+    if (plan.shard > 1)
+      throw ConfigError(
+          text("zero_shard_size = ", plan.shard, " without zero_stage; set zero_stage to 1, 2 or 3"));
+    resolved.shard = 1;
+  } else if (plan.shard == 0) {
+    resolved.shard = resolved.data;
+  } else if (plan.shard < 0 || resolved.data % plan.shard != 0) {
+    throw ConfigError(text("zero_shard_size = ", plan.shard, " does not divide the ", resolved.data,
+                           " data-parallel ranks; sizes that work: ", divisors_text(resolved.data)));
+  }
   return resolved;
 }
 
-std::string describe(const Plan& plan) { return plan.data == 1 ? "one rank" : text("data ", plan.data); }
+comm::MeshShape mesh_shape(const Plan& plan) {
+  comm::MeshShape shape;
+  shape.pipeline = plan.pipeline;
+  shape.data = plan.data / plan.shard;
+  shape.shard = plan.shard;
+  shape.context = plan.context;
+  shape.tensor = plan.tensor;
+  return shape;
+}
+
+std::string describe(const Plan& plan) {
+  std::vector<std::string> parts;
+  const std::vector<std::pair<const char*, int>> sizes = {
+      {"data", plan.data}, {"context", plan.context}, {"tensor", plan.tensor}, {"pipeline", plan.pipeline}};
+  for (const auto& [name, size] : sizes)
+    if (size > 1) parts.push_back(text(name, " ", size));
+  if (parts.empty()) return "one rank";
+  std::string line = join(parts, " x ");
+  if (plan.zero_stage > 0) line += text(", ZeRO-", plan.zero_stage);
+  if (plan.zero_stage > 0 && plan.shard < plan.data) line += text(" within ", plan.shard);
+  return line;
+}
 
 }  // namespace duoka::parallel

@@ -49,7 +49,8 @@ void check_same_model(const std::vector<Parameter*>& parameters, const comm::Gro
 void share_trainable_values(const std::vector<Parameter*>& parameters, const comm::Group& group) {
   if (group.size() == 1) return;
   for (Parameter* parameter : parameters) {
-    if (!parameter->is_trainable) continue;
+    // One whose rows were kept already has no numbers here; every rank has read them from the same file.
+    if (!parameter->is_trainable || parameter->is_released()) continue;
     at::Tensor value = parameter->value.contiguous();
     comm::broadcast(value, 0, group);
     if (!value.is_same(parameter->value)) parameter->value.copy_(value);

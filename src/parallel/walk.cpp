@@ -1,34 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/walk.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace duoka::parallel {
 
 namespace {
 
-/// What one layer's forward leaves until its backward: its input when it is run again, else its saved
-/// tensors.
-struct Trace {
-  at::Tensor input;
-  Saved saved;
-};
+Layer& layer_of(Chain& chain, int64_t stage) { return *chain.layers[static_cast<size_t>(stage)]; }
 
-std::vector<Trace> forward(Chain& chain, const Stream& stream, const WalkOptions& options, at::Tensor& x) {
-  std::vector<Trace> traces;
-  traces.reserve(chain.layers.size());
-  for (size_t i = 0; i < chain.layers.size(); ++i) {
-    const bool is_walked_back = static_cast<int64_t>(i) >= options.lowest_stage;
-    Trace trace{{}, Saved(is_walked_back && !options.recompute)};
-    if (is_walked_back && options.recompute) trace.input = x;
-    x = chain.layers[i]->forward(x, stream, trace.saved);
-    traces.push_back(std::move(trace));
-  }
-  return traces;
-}
+int64_t objective_stage(const Chain& chain) { return static_cast<int64_t>(chain.layers.size()); }
 
-at::Tensor backward(Layer& layer, Trace trace, const at::Tensor& dy, const Stream& stream, bool recompute) {
+at::Tensor backward_layer(Layer& layer, Trace trace, const at::Tensor& dy, const Stream& stream,
+                          bool recompute) {
   if (recompute) {
     trace.saved = Saved(true);
     layer.forward(trace.input, stream, trace.saved);
@@ -39,32 +24,73 @@ at::Tensor backward(Layer& layer, Trace trace, const at::Tensor& dy, const Strea
 
 }  // namespace
 
+std::vector<Trace> forward_range(Chain& chain, LayerRange range, const Stream& stream,
+                                 const WalkOptions& options, WalkObserver& observer, at::Tensor& x) {
+  std::vector<Trace> traces;
+  traces.reserve(static_cast<size_t>(range.last - range.first));
+  for (int64_t stage = range.first; stage < range.last; ++stage) {
+    const bool is_walked_back = stage >= options.lowest_stage;
+    Trace trace{{}, Saved(is_walked_back && !options.recompute)};
+    if (is_walked_back && options.recompute) trace.input = x;
+    observer.before(stage, false);
+    x = layer_of(chain, stage).forward(x, stream, trace.saved);
+    observer.after(stage, false);
+    traces.push_back(std::move(trace));
+  }
+  return traces;
+}
+
+at::Tensor backward_range(Chain& chain, LayerRange range, std::vector<Trace> traces, at::Tensor dy,
+                          const Stream& stream, const WalkOptions& options, WalkObserver& observer) {
+  for (int64_t stage = range.last - 1; stage >= std::max(range.first, options.lowest_stage); --stage) {
+    Trace trace = std::move(traces.back());
+    traces.pop_back();
+    observer.before(stage, true);
+    dy = backward_layer(layer_of(chain, stage), std::move(trace), dy, stream, options.recompute);
+    observer.after(stage, true);
+  }
+  return range.first < options.lowest_stage ? at::Tensor() : dy;
+}
+
 double walk_forward_backward(Chain& chain, const Stream& stream, double scale, const WalkOptions& options,
-                             const AfterStage& after_stage) {
+                             WalkObserver& observer) {
+  const int64_t end = objective_stage(chain);
   at::Tensor x;
-  std::vector<Trace> traces = forward(chain, stream, options, x);
+  std::vector<Trace> traces = forward_range(chain, {0, end}, stream, options, observer, x);
+  observer.before(end, true);
   Objective::Share share = chain.objective->loss_and_gradient(x, stream, scale);
   x.reset();  // the layers' saved tensors hold what of it is needed
-  after_stage(static_cast<int64_t>(chain.layers.size()));
-
-  at::Tensor gradient = std::move(share.dx);
-  for (auto i = static_cast<int64_t>(chain.layers.size()) - 1; i >= options.lowest_stage; --i) {
-    Trace trace = std::move(traces.back());
-    traces.pop_back();  // memory falls as the walk goes back
-    gradient = backward(*chain.layers[static_cast<size_t>(i)], std::move(trace), gradient, stream,
-                        options.recompute);
-    after_stage(i);
-  }
+  observer.after(end, true);
+  backward_range(chain, {0, end}, std::move(traces), std::move(share.dx), stream, options, observer);
   return share.loss_sum;
 }
 
-double walk_forward(Chain& chain, const Stream& stream) {
-  at::Tensor x;
-  for (const auto& layer : chain.layers) {
-    Saved saved(false);
-    x = layer->forward(x, stream, saved);
+void walk_idle(const Chain& chain, const WalkOptions& options, WalkObserver& observer) {
+  const int64_t end = objective_stage(chain);
+  for (int64_t stage = 0; stage < end; ++stage) {
+    observer.before(stage, false);
+    observer.after(stage, false);
   }
-  return chain.objective->loss_sum(x, stream);
+  for (int64_t stage = end; stage >= options.lowest_stage; --stage) {
+    observer.before(stage, true);
+    observer.after(stage, true);
+  }
+}
+
+double walk_forward(Chain& chain, const Stream* stream, WalkObserver& observer) {
+  at::Tensor x;
+  double loss_sum = 0;
+  for (int64_t stage = 0; stage <= objective_stage(chain); ++stage) {
+    observer.before(stage, false);
+    if (stream != nullptr && stage < objective_stage(chain)) {
+      Saved nothing(false);
+      x = layer_of(chain, stage).forward(x, *stream, nothing);
+    } else if (stream != nullptr) {
+      loss_sum = chain.objective->loss_sum(x, *stream);
+    }
+    observer.after(stage, false);
+  }
+  return loss_sum;
 }
 
 }  // namespace duoka::parallel

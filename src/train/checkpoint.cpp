@@ -106,10 +106,10 @@ fs::path save_checkpoint(const fs::path& output_dir, std::span<const Slot> slots
       write_shard(fs::path(draft_path) / shard_name(group.rank(), group.size()), slots,
                   options.log ? &*options.log : nullptr);
   });
+  if (options.write_more) options.write_more(draft_path);
   together(group, [&] {
     if (group.rank() != 0) return;
     write_run_state(draft_path, state);
-    if (options.write_more) options.write_more(draft_path);
     write_manifest(draft_path);
     draft->commit();
     remove_old_checkpoints(output_dir, options.save_total_limit, state.step,

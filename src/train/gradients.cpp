@@ -9,8 +9,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
@@ -20,11 +20,8 @@ namespace duoka::train {
 
 namespace {
 
-/// Numbers summed by one thread at a time. Fixed, so that the sum does not depend on the number of threads.
-constexpr int64_t block_size = 1 << 16;
-
 template <class Number>
-double square_sum_of_block(const Number* values, int64_t count) {
+double square_sum(const Number* values, int64_t count) {
   // Several sums at once, so that the compiler can keep them in one vector register.
   constexpr int64_t lanes = 8;
   double sums[lanes] = {};
@@ -40,24 +37,27 @@ double square_sum_of_block(const Number* values, int64_t count) {
   return total;
 }
 
+/// A row is what a layout never divides: an entry of dim 0.
 template <class Number>
-double square_sum_on_cpu(const at::Tensor& grad) {
+void add_rows_on_cpu(const at::Tensor& grad, ExactSum& sum) {
+  if (grad.numel() == 0) return;
   const auto* values = grad.const_data_ptr<Number>();
-  const int64_t numel = grad.numel();
-  std::vector<double> blocks(static_cast<size_t>((numel + block_size - 1) / block_size));
-  at::parallel_for(0, static_cast<int64_t>(blocks.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block)
-      blocks[static_cast<size_t>(block)] =
-          square_sum_of_block(values + block * block_size, std::min(block_size, numel - block * block_size));
-  });
-  double total = 0;
-  for (const double block : blocks) total += block;
-  return total;
+  const int64_t num_rows = grad.dim() == 0 ? 1 : grad.size(0), width = grad.numel() / num_rows;
+  constexpr int64_t grain_elements = 16384;
+  std::vector<double> rows(static_cast<size_t>(num_rows));
+  at::parallel_for(0, num_rows, std::max<int64_t>(1, grain_elements / width),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t row = begin; row < end; ++row)
+                       rows[static_cast<size_t>(row)] = square_sum(values + row * width, width);
+                   });
+  for (const double row : rows) sum.add(row);
 }
 
-double square_sum_on_cpu(const at::Tensor& grad) {
-  if (grad.scalar_type() == at::kDouble) return square_sum_on_cpu<double>(grad);
-  return square_sum_on_cpu<float>(grad.to(at::kFloat));
+void add_on_cpu(const at::Tensor& grad, ExactSum& sum) {
+  if (grad.scalar_type() == at::kDouble)
+    add_rows_on_cpu<double>(grad, sum);
+  else
+    add_rows_on_cpu<float>(grad.to(at::kFloat), sum);
 }
 
 /// Of all of them with one wait for the device.
@@ -65,26 +65,32 @@ double square_sum_on_device(const std::vector<at::Tensor>& grads) {
   return at::stack(at::_foreach_norm(grads)).to(at::kDouble).square().sum().item<double>();
 }
 
-double primary_square_sum(std::span<const Slot> slots) {
-  double total = 0;
+ExactSum primary_square_sum(std::span<const Slot> slots) {
+  ExactSum total;
   std::vector<at::Tensor> elsewhere;
   for (const Slot& slot : slots) {
     if (!slot.is_primary) continue;
     if (slot.grad.is_cpu())
-      total += square_sum_on_cpu(slot.grad.contiguous());
+      add_on_cpu(slot.grad.contiguous(), total);
     else
       elsewhere.push_back(slot.grad);
   }
-  return elsewhere.empty() ? total : total + square_sum_on_device(elsewhere);
+  if (!elsewhere.empty()) total.add(square_sum_on_device(elsewhere));
+  return total;
 }
 
 }  // namespace
 
-LossAndNorm sum_loss_and_norm(double loss_share, std::span<const Slot> slots, const comm::Group& group) {
+LossAndNorm sum_loss_and_norm(ExactSum loss_sum, int64_t trained_tokens, std::span<const Slot> slots,
+                              const comm::Group& group) {
   const at::NoGradGuard no_grad;
-  at::Tensor sums = at::tensor({loss_share, primary_square_sum(slots)}, at::kDouble);
-  comm::all_reduce(sums, comm::Op::sum, group);
-  return {sums[0].item<double>(), std::sqrt(sums[1].item<double>())};
+  ExactSum sums[2] = {loss_sum, primary_square_sum(slots)};
+  at::Tensor digits = at::empty({2, ExactSum::num_digits}, at::kLong);
+  for (int64_t i = 0; i < 2; ++i) std::ranges::copy(sums[i].digits(), digits[i].mutable_data_ptr<int64_t>());
+  comm::all_reduce(digits, comm::Op::sum, group);
+  for (int64_t i = 0; i < 2; ++i)
+    std::copy_n(digits[i].const_data_ptr<int64_t>(), ExactSum::num_digits, sums[i].digits().begin());
+  return {sums[0].value() / static_cast<double>(trained_tokens), std::sqrt(sums[1].value())};
 }
 
 double clip_gradients(std::span<Slot> slots, double norm, double max_norm) {

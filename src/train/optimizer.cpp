@@ -6,15 +6,17 @@
 
 namespace duoka::train {
 
-DecayGroups count_decay_groups(std::span<const Slot> slots) {
+DecayGroups count_decay_groups(const std::vector<Parameter*>& parameters) {
   DecayGroups groups;
-  for (const Slot& slot : slots) {
-    if (slot.parameter->has_weight_decay) {
+  for (const Parameter* parameter : parameters) {
+    if (!parameter->is_trainable) continue;
+    const int64_t numel = c10::multiply_integers(parameter->global_shape);
+    if (parameter->has_weight_decay) {
       ++groups.num_decayed;
-      groups.elements_decayed += slot.master.numel();
+      groups.elements_decayed += numel;
     } else {
       ++groups.num_not_decayed;
-      groups.elements_not_decayed += slot.master.numel();
+      groups.elements_not_decayed += numel;
     }
   }
   return groups;

@@ -11,6 +11,7 @@
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
+#include "duoka/parallel/layout.h"
 #include "duoka/train/gradients.h"
 #include "duoka/train/loss_plot.h"
 #include "duoka/train/stop_signal.h"
@@ -106,7 +107,9 @@ void Trainer::Impl::log_rows(const data::Update& update) {
   if (!options_.log_row_ids) return;
   std::vector<std::string> ids;
   for (const int64_t id : update.row_ids) ids.push_back(std::to_string(id));
-  const auto of_ranks = comm::all_gather_text("[" + join(ids) + "]", parts_.engine.group());
+  const bool speaks = parts_.engine.layout().data_share().is_first;
+  auto of_ranks = comm::all_gather_text(speaks ? "[" + join(ids) + "]" : "", parts_.engine.group());
+  std::erase(of_ranks, "");
   log_->rows(run_.step + 1, update.epoch, of_ranks);
 }
 
@@ -124,9 +127,10 @@ Trainer::Impl::Position Trainer::Impl::position() {
 RunLog::Step Trainer::Impl::update(const Position& at) {
   const data::Update update = parts_.train.get(at.epoch, at.index);
   log_rows(update);
-  const double share = parts_.engine.forward_backward(update.streams, update.num_trained);
+  const ExactSum loss_sum = parts_.engine.forward_backward(update.streams, update.num_trained);
   parts_.engine.finish_gradients();
-  const LossAndNorm total = sum_loss_and_norm(share, parts_.engine.slots(), parts_.engine.group());
+  const LossAndNorm total =
+      sum_loss_and_norm(loss_sum, update.num_trained, parts_.engine.slots(), parts_.engine.group());
   require_finite(total, run_.step + 1);
   clip_gradients(parts_.engine.slots(), total.norm, options_.max_grad_norm);
   const double rate = parts_.schedule.learning_rate(run_.step);
@@ -135,7 +139,7 @@ RunLog::Step Trainer::Impl::update(const Position& at) {
 
   int64_t num_tokens = 0;
   for (const Stream& stream : update.streams) num_tokens += stream.num_tokens();
-  num_tokens = agree(num_tokens);
+  num_tokens = agree(parts_.engine.layout().data_share().is_first ? num_tokens : 0);
 
   ++run_.step;
   run_.tokens_seen += num_tokens;

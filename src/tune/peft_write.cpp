@@ -19,30 +19,34 @@ bool trains_embedding(const Selection& selection) {
 }
 
 // By the names of the file, which sort as peft's do.
-std::map<std::string, at::Tensor> tensors_to_write(model::Decoder& decoder, const Selection& selection) {
-  std::map<std::string, at::Tensor> tensors;
+using NamedParameters = std::map<std::string, const Parameter*>;
+
+NamedParameters parameters_to_write(model::Decoder& decoder, const Selection& selection) {
+  NamedParameters parameters;
   for (const auto& module : selection.adapted_modules) {
     model::Adapter* adapter = decoder.linear(module).adapter();
     if (!adapter) throw StateError(module + " carries no adapter to write");
-    for (Parameter* parameter : adapter->parameters()) tensors.emplace(parameter->name, parameter->value);
+    for (Parameter* parameter : adapter->parameters()) parameters.emplace(parameter->name, parameter);
   }
   for (const auto& module : selection.saved_modules)
     for (const char* part : {".weight", ".bias"})
       if (Parameter* parameter = decoder.find(module + part))
-        tensors.emplace("base_model.model." + parameter->name, parameter->value);
+        parameters.emplace("base_model.model." + parameter->name, parameter);
   // With ensure_weight_tying peft expects the one matrix under both names.
   if (decoder.config().tie_word_embeddings && trains_embedding(selection))
-    tensors.emplace("base_model.model.lm_head.weight", decoder.embedding().weight().value);
-  return tensors;
+    parameters.emplace("base_model.model.lm_head.weight", &decoder.embedding().weight());
+  return parameters;
 }
 
-void write_tensors(const std::filesystem::path& file, const std::map<std::string, at::Tensor>& tensors) {
+void write_tensors(const std::filesystem::path& file, const NamedParameters& parameters, const ValueOf& value_of) {
   std::vector<io::TensorSpec> specs;
-  for (const auto& [name, value] : tensors)
-    specs.push_back({name, model::file_dtype(value.scalar_type()), value.sizes().vec()});
+  for (const auto& [name, parameter] : parameters)
+    specs.push_back({name, model::file_dtype(parameter->value.scalar_type()), parameter->global_shape});
   io::SafetensorsWriter writer(file, specs);
   for (const auto& spec : writer.tensors()) {
-    const at::Tensor value = tensors.at(spec.name).to(at::kCPU).contiguous();
+    const Parameter& parameter = *parameters.at(spec.name);
+    const at::Tensor value =
+        (value_of ? value_of(parameter.name) : parameter.value).to(at::kCPU).contiguous();
     writer.write(spec.name, {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()});
   }
   writer.commit();
@@ -69,7 +73,8 @@ void add_patterns(model::Decoder& decoder, const Selection& selection, PeftConfi
 }  // namespace
 
 void write_peft_adapter(const std::filesystem::path& folder, model::Decoder& decoder,
-                        const Selection& selection, const LoraConfig& lora, const std::string& base_model) {
+                        const Selection& selection, const LoraConfig& lora, const std::string& base_model,
+                        const ValueOf& value_of) {
   if (selection.finetuning_type != FinetuningType::lora)
     throw StateError("full training has no adapter to write; export the model");
   PeftConfig config;
@@ -82,7 +87,7 @@ void write_peft_adapter(const std::filesystem::path& folder, model::Decoder& dec
   add_patterns(decoder, selection, config);
   config.ensure_weight_tying = decoder.config().tie_word_embeddings && trains_embedding(selection);
   for (const auto& module : selection.saved_modules) config.modules_to_save.push_back(peft_name(module));
-  write_tensors(folder / "adapter_model.safetensors", tensors_to_write(decoder, selection));
+  write_tensors(folder / "adapter_model.safetensors", parameters_to_write(decoder, selection), value_of);
   write_file_atomically(folder / "adapter_config.json", peft_config_text(config));
 }
 

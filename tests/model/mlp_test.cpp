@@ -46,8 +46,8 @@ TEST(Mlp, LoopsAndOperatorsAgreeInEveryDtype) {
       const double tolerance = dtype == at::kDouble ? 1e-13 : dtype == at::kFloat ? 1e-6 : 2e-2;
       // The product through an identity of weights is the loop's own output.
       Mlp mlp(
-          [&](const std::string& name, at::IntArrayRef shape) {
-            return Parameter::whole(name, at::eye(shape[0], shape[1], at::TensorOptions(dtype)), false);
+          [&](const ParameterRequest& request) {
+            return request.parameter(at::eye(request.shape[0], request.shape[1], at::TensorOptions(dtype)), false);
           },
           "m", {20, 20, kind, false});
       const auto x = 4 * random_tensor("x", {9, 20}, dtype), dy = random_tensor("dy", {9, 20}, dtype);
@@ -61,8 +61,8 @@ TEST(Mlp, LoopsAndOperatorsAgreeInEveryDtype) {
 }
 
 TEST(Mlp, ExtremeGatesStayFinite) {
-  const auto eye = [](const std::string& name, at::IntArrayRef shape) {
-    return Parameter::whole(name, at::eye(shape[0], shape[1], at::TensorOptions(at::kFloat)), false);
+  const auto eye = [](const ParameterRequest& request) {
+    return request.parameter(at::eye(request.shape[0], request.shape[1], at::TensorOptions(at::kFloat)), false);
   };
   Mlp mlp(eye, "m", {4, 4, Activation::silu, false});
   const auto y = mlp.apply(at::tensor({-1e4F, -100.0F, 100.0F, 1e4F}).unsqueeze(0));

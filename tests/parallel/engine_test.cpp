@@ -6,6 +6,7 @@
 
 #include "duoka/comm/group.h"
 #include "duoka/core/error.h"
+#include "duoka/parallel/layout.h"
 #include "parallel/toy_chain.h"
 #include "support/test_files.h"
 
@@ -47,8 +48,10 @@ TEST(Engine, GivesLossAndGradientOfTheWholeUpdate) {
   const double loss = loss_by_hand(by_hand, micro, wanted);
 
   Chain chain = make_toy();
-  Engine engine(chain, comm::Group());
-  EXPECT_DOUBLE_EQ(engine.forward_backward(micro, test::count_trained(micro)), loss);
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
+  const int64_t trained = test::count_trained(micro);
+  EXPECT_DOUBLE_EQ(engine.forward_backward(micro, trained).value() / static_cast<double>(trained), loss);
   engine.finish_gradients();
   ASSERT_EQ(engine.slots().size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(engine.slots()[i].grad, wanted[i]));
@@ -58,7 +61,8 @@ TEST(Engine, GradientIsTheSlopeOfTheLoss) {
   const auto micro = streams(2);
   const int64_t trained = test::count_trained(micro);
   Chain chain = make_toy();
-  Engine engine(chain, comm::Group());
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
   engine.forward_backward(micro, trained);
   engine.finish_gradients();
   for (Slot& slot : engine.slots()) {
@@ -80,7 +84,8 @@ TEST(Engine, GradientIsTheSlopeOfTheLoss) {
 TEST(Engine, ZeroesGradientsBetweenUpdates) {
   const auto micro = streams(2);
   Chain chain = make_toy();
-  Engine engine(chain, comm::Group());
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
   const int64_t trained = test::count_trained(micro);
   engine.forward_backward(micro, trained);
   engine.finish_gradients();
@@ -100,8 +105,9 @@ TEST(Engine, RecomputingGivesTheSameBitsAndRunsForwardTwice) {
     auto probe = std::make_unique<test::Probe>();
     probe->on_forward = [&] { ++num_forwards[recompute]; };
     chain.layers.insert(chain.layers.begin() + 2, std::move(probe));
-    Engine engine(chain, comm::Group(), {.recompute = recompute});
-    loss[recompute] = engine.forward_backward(micro, test::count_trained(micro));
+    Layout layout({}, comm::Group());
+    Engine engine(chain, layout, {.recompute = recompute});
+    loss[recompute] = engine.forward_backward(micro, test::count_trained(micro)).value();
     engine.finish_gradients();
     for (const Slot& slot : engine.slots()) gradients[recompute].push_back(slot.grad.clone());
   }
@@ -122,7 +128,8 @@ TEST(Engine, DoesNotWalkBackBelowTheLowestTrainedLayer) {
   high->on_backward = [&] { ++num_high; };
   chain.layers.insert(chain.layers.begin() + 3, std::move(high));  // after block 1
   chain.layers.insert(chain.layers.begin() + 2, std::move(low));   // after block 0
-  Engine engine(chain, comm::Group());
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
   const auto micro = streams(2);
   engine.forward_backward(micro, test::count_trained(micro));
   engine.finish_gradients();
@@ -136,7 +143,8 @@ TEST(Engine, KeepsMastersOfHalfPrecisionValues) {
   ToyOptions options;
   options.dtype = at::kBFloat16;
   Chain chain = make_toy(options);
-  Engine engine(chain, comm::Group());
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
   Slot& slot = engine.slots()[1];
   EXPECT_EQ(slot.master.scalar_type(), at::kFloat);
   EXPECT_EQ(slot.grad.scalar_type(), at::kFloat);
@@ -150,7 +158,8 @@ TEST(Engine, KeepsMastersOfHalfPrecisionValues) {
 
 TEST(Engine, MastersOfFullPrecisionValuesCostNothing) {
   Chain chain = make_toy();
-  Engine engine(chain, comm::Group());
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
   for (const Slot& slot : engine.slots()) EXPECT_TRUE(slot.master.is_same(slot.parameter->value));
 }
 
@@ -163,8 +172,9 @@ TEST(Engine, SkipsStreamsWithNothingToTrain) {
   auto probe = std::make_unique<test::Probe>();
   probe->on_forward = [&] { ++num_forwards; };
   chain.layers.insert(chain.layers.begin() + 1, std::move(probe));
-  Engine engine(chain, comm::Group());
-  EXPECT_GT(engine.forward_backward(micro, micro[1].num_trained), 0);
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
+  EXPECT_GT(engine.forward_backward(micro, micro[1].num_trained).value(), 0);
   engine.finish_gradients();
   EXPECT_EQ(num_forwards, 1);
   EXPECT_EQ(engine.evaluate(micro).num_trained, micro[1].num_trained);
@@ -172,7 +182,8 @@ TEST(Engine, SkipsStreamsWithNothingToTrain) {
 
 TEST(Engine, RefusesWhatBreaksItsContract) {
   Chain chain = make_toy();
-  Engine engine(chain, comm::Group());
+  Layout layout({}, comm::Group());
+  Engine engine(chain, layout);
   const auto micro = streams(1);
   EXPECT_THROW(engine.forward_backward(micro, 0), StateError);
   EXPECT_THROW(engine.forward_backward(micro, micro[0].num_trained - 1), StateError);
@@ -182,7 +193,7 @@ TEST(Engine, RefusesWhatBreaksItsContract) {
   engine.finish_gradients();  // nothing left: returns
 
   for (Parameter* parameter : chain.parameters()) parameter->is_trainable = false;
-  EXPECT_THAT(testing::message_of<ConfigError>([&] { Engine(chain, comm::Group()); }),
+  EXPECT_THAT(testing::message_of<ConfigError>([&] { Engine(chain, layout); }),
               ::testing::HasSubstr("every parameter is frozen"));
 }
 

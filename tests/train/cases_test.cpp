@@ -156,7 +156,8 @@ class SumOfWeight final : public Objective {
 TEST(Cases, E01SmallUpdatesOfABf16WeightAddUp) {
   Chain chain;
   chain.objective = std::make_unique<SumOfWeight>(at::ones({1}, at::kBFloat16));
-  parallel::Engine engine(chain, {});
+  parallel::Layout layout({}, comm::Group());
+  parallel::Engine engine(chain, layout);
   const auto optimizer = train::make_sgd({});
   optimizer->prepare(engine.slots());
   const std::vector<int32_t> ids{1, 2}, labels{1, 2};
@@ -231,7 +232,7 @@ TEST(Cases, E07NormsAreNotDecayed) {
   setup.is_adamw = true;
   setup.weight_decay = 0.1;
   SmallTraining training(setup, rows, folder.path());
-  const auto groups = train::count_decay_groups(training.engine().slots());
+  const auto groups = train::count_decay_groups(training.decoder().parameters());
   EXPECT_EQ(groups.num_not_decayed, 5);  // two norms a layer and the last
   EXPECT_EQ(groups.num_decayed, 16);     // seven matrices a layer, embedding and head
   const auto value = [&](const char* name) {

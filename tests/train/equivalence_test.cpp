@@ -29,9 +29,10 @@ Finished train_on(int num_ranks, const SmallSetup& setup, const SmallData& data)
   test::run_ranks(num_ranks, [&](const comm::Group& group) {
     SmallTraining training(setup, data, out.path(), group);
     training.run();
+    auto values = training.trained_values();
     if (group.rank() != 0) return;
-    finished.values = training.trained_values();
-    for (const auto& slot : training.engine().slots()) finished.names.push_back(slot.parameter->name);
+    finished.values = std::move(values);
+    finished.names = training.trained_names();
   });
   finished.losses = history(out.path(), "loss");
   finished.norms = history(out.path(), "grad_norm");

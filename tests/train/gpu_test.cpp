@@ -8,6 +8,7 @@
 #include "duoka/core/dropout.h"
 #include "duoka/model/decoder.h"
 #include "duoka/parallel/engine.h"
+#include "duoka/parallel/layout.h"
 #include "duoka/train/gradients.h"
 #include "duoka/train/optimizer.h"
 #include "duoka/tune/peft_files.h"
@@ -33,7 +34,8 @@ Outcome train_on(at::Device device, at::ScalarType dtype) {
       model::Decoder::load(testing::fixture("cases/models/tiny-llama"), {dtype, device, Log(1, 2)});
   tune::SelectionOptions what;
   tune::apply_selection(decoder, tune::select(decoder.config(), what), {4, 8, 0.1, false}, 7);
-  parallel::Engine engine(decoder.chain(), comm::Group());
+  parallel::Layout layout({}, comm::Group());
+  parallel::Engine engine(decoder.chain(), layout);
   const auto optimizer = make_adamw({});
   optimizer->prepare(engine.slots());
 
@@ -46,9 +48,10 @@ Outcome train_on(at::Device device, at::ScalarType dtype) {
 
   Outcome outcome;
   for (int step = 0; step < 3; ++step) {
-    const double share = engine.forward_backward(streams, streams[0].num_trained);
+    const ExactSum loss_sum = engine.forward_backward(streams, streams[0].num_trained);
     engine.finish_gradients();
-    const LossAndNorm sums = sum_loss_and_norm(share, engine.slots(), engine.group());
+    const LossAndNorm sums =
+        sum_loss_and_norm(loss_sum, streams[0].num_trained, engine.slots(), engine.group());
     optimizer->step(engine.slots(), 1e-2);
     engine.publish();
     outcome.losses.push_back(sums.loss);

@@ -30,7 +30,13 @@ std::vector<Slot> slots_with(const std::vector<at::Tensor>& gradients, bool is_p
   return slots;
 }
 
-double norm_of(const std::vector<Slot>& slots) { return sum_loss_and_norm(0, slots, comm::Group()).norm; }
+ExactSum sum_of(double value) {
+  ExactSum sum;
+  sum.add(value);
+  return sum;
+}
+
+double norm_of(const std::vector<Slot>& slots) { return sum_loss_and_norm({}, 1, slots, comm::Group()).norm; }
 
 TEST(Gradients, NormIsThatOfAllTensorsTogether) {
   EXPECT_DOUBLE_EQ(norm_of(slots_with({at::full({2}, 3.), at::full({1, 1}, std::sqrt(7.), at::kDouble)})), 5);
@@ -63,9 +69,9 @@ TEST(Gradients, RanksAgreeAndCountAReplicaOnce) {
     // One gradient on all ranks, of which rank 0 is primary, and a slice of its own on each.
     auto slots = slots_with({at::full({1}, 4.)}, group.rank() == 0);
     slots.push_back(slots_with({at::full({1}, std::sqrt(3.), at::kDouble)})[0]);
-    const LossAndNorm sums = sum_loss_and_norm(0.5, slots, group);
+    const LossAndNorm sums = sum_loss_and_norm(sum_of(0.5), 2, slots, group);
     EXPECT_DOUBLE_EQ(sums.norm, 5);
-    EXPECT_DOUBLE_EQ(sums.loss, 1.5);
+    EXPECT_DOUBLE_EQ(sums.loss, 0.75);
   });
 }
 
@@ -83,7 +89,7 @@ TEST(Gradients, WhatIsNotFiniteStopsAllRanksBeforeTheWeightsChange) {
     // Only the primary, rank 0, sees it; the other one stops too.
     const double value = group.rank() == 0 ? std::numeric_limits<double>::quiet_NaN() : 1;
     auto slots = slots_with({at::full({3}, value)}, group.rank() == 0);
-    const LossAndNorm sums = sum_loss_and_norm(1, slots, group);
+    const LossAndNorm sums = sum_loss_and_norm(sum_of(1), 1, slots, group);
     EXPECT_EQ(clip_gradients(slots, sums.norm, 1), 1);
     EXPECT_THAT(testing::message_of<ConfigError>([&] { require_finite(sums, 7); }),
                 ::testing::AllOf(::testing::HasSubstr("step 7: loss 2, gradient norm nan"),

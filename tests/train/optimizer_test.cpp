@@ -75,7 +75,7 @@ TEST(AdamW, DecaysMatricesOnlyAndKeepsItsStateInTheSlot) {
   EXPECT_EQ(slots[0].state.at("exp_avg").sizes(), slots[0].master.sizes());
   EXPECT_EQ(optimizer->state_bytes_per_element(4), 8);
 
-  const DecayGroups groups = count_decay_groups(slots);
+  const DecayGroups groups = count_decay_groups({slots[0].parameter, slots[1].parameter});
   EXPECT_EQ(groups.num_decayed, 1);
   EXPECT_EQ(groups.elements_decayed, 4);
   EXPECT_EQ(groups.elements_not_decayed, 2);

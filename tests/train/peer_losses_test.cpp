@@ -9,6 +9,7 @@
 
 #include "duoka/model/decoder.h"
 #include "duoka/parallel/engine.h"
+#include "duoka/parallel/layout.h"
 #include "duoka/train/gradients.h"
 #include "duoka/train/optimizer.h"
 #include "duoka/train/schedule.h"
@@ -44,7 +45,8 @@ class PeerLosses : public ::testing::Test {
     const auto wanted = run.at("losses").get<std::vector<double>>();
     const auto norms = run.at("grad_norms").get<std::vector<double>>();
     const auto rates = run.at("learning_rates").get<std::vector<double>>();
-    parallel::Engine engine(decoder.chain(), {});
+    parallel::Layout layout({}, comm::Group());
+    parallel::Engine engine(decoder.chain(), layout);
     const auto optimizer = train::make_adamw({.beta1 = record_.at("beta1"),
                                               .beta2 = record_.at("beta2"),
                                               .epsilon = record_.at("epsilon"),
@@ -56,9 +58,10 @@ class PeerLosses : public ::testing::Test {
     optimizer->prepare(engine.slots());
     for (size_t step = 0; step < wanted.size(); ++step) {
       const std::vector<Stream> micro{batch(step)};
-      const double share = engine.forward_backward(micro, micro[0].num_trained);
+      const ExactSum loss_sum = engine.forward_backward(micro, micro[0].num_trained);
       engine.finish_gradients();
-      const auto found = train::sum_loss_and_norm(share, engine.slots(), engine.group());
+      const auto found =
+          train::sum_loss_and_norm(loss_sum, micro[0].num_trained, engine.slots(), engine.group());
       const double rate = schedule->learning_rate(static_cast<int64_t>(step));
       train::clip_gradients(engine.slots(), found.norm, record_.at("max_grad_norm"));
       optimizer->step(engine.slots(), rate);

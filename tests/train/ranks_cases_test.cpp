@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "parallel/gradient_sums.h"
 #include "support/golden.h"
 #include "support/run_ranks.h"
 #include "train/small_training.h"
@@ -29,9 +30,10 @@ RunResult train_on(int num_ranks, const SmallSetup& setup, const SmallData& data
   test::run_ranks(num_ranks, [&](const comm::Group& group) {
     SmallTraining training(setup, data, out.path(), group);
     const train::TrainSummary summary = training.run();
+    auto values = training.trained_values();
     if (group.rank() != 0) return;
     result.summary = summary;
-    result.values = training.trained_values();
+    result.values = std::move(values);
     result.loss_after = training.loss_of(data);
   });
   result.losses = history(out.path(), "loss");
@@ -122,11 +124,14 @@ TEST_P(D02, OnlyWhatTrainsIsReduced) {
     SmallTraining training(setup(), data, folder / "out", group);
     int64_t trained_bytes = 0;
     for (const auto& slot : training.engine().slots()) trained_bytes += 4 * slot.parameter->numel();
+    comm::Traffic& gradients = training.engine().layout().sum_groups().whole_replicas.traffic();
+    gradients.reset();
     const auto before = group.traffic().count(comm::Operation::all_reduce);
     training.run();
     const auto after = group.traffic().count(comm::Operation::all_reduce);
-    // Besides the gradients, each update agrees on loss and norm (16 bytes), tokens (8) and a signal (8).
-    EXPECT_EQ(after.bytes - before.bytes, 5 * (trained_bytes + 32));
+    EXPECT_EQ(gradients.total().bytes, 5 * trained_bytes);
+    // Besides, each update agrees on loss and norm (two exact sums), tokens and a signal (8 bytes each).
+    EXPECT_EQ(after.bytes - before.bytes, 5 * (2 * 8 * ExactSum::num_digits + 16));
   });
 }
 

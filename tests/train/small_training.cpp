@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "duoka/data/row_encoder.h"
-#include "duoka/parallel/assemble.h"
 #include "duoka/train/optimizer.h"
 #include "duoka/train/trainer_state.h"
 
@@ -70,8 +69,8 @@ class SmallTraining::WatchedOptimizer final : public train::Optimizer {
 namespace {
 
 std::unique_ptr<data::Loader> make_loader(const SmallSetup& setup, const SmallData& data,
-                                          const comm::Group& group) {
-  data::LoaderOptions options{{}, group.rank(), group.size()};
+                                          const parallel::Layout::DataShare& share) {
+  data::LoaderOptions options{{}, share.rank, share.size};
   options.pack.is_packing = setup.packed_tokens > 0;
   options.pack.tokens_per_stream = setup.packed_tokens;
   options.pack.rows_per_stream = setup.rows_per_stream;
@@ -81,10 +80,11 @@ std::unique_ptr<data::Loader> make_loader(const SmallSetup& setup, const SmallDa
   return std::make_unique<data::Loader>(data.rows(), options);
 }
 
-std::unique_ptr<data::Loader> make_eval_loader(const SmallData& data, const comm::Group& group) {
-  data::LoaderOptions options{{}, group.rank(), group.size()};
+std::unique_ptr<data::Loader> make_eval_loader(const SmallData& data,
+                                               const parallel::Layout::DataShare& share) {
+  data::LoaderOptions options{{}, share.rank, share.size};
   options.pack.rows_per_stream = 2;
-  options.pack.streams_per_update = group.size();
+  options.pack.streams_per_update = share.size;
   options.pack.is_shuffled = false;
   return std::make_unique<data::Loader>(data.rows(), options);
 }
@@ -116,11 +116,14 @@ train::TrainerOptions trainer_options(const SmallSetup& setup, const std::filesy
 SmallTraining::SmallTraining(const SmallSetup& setup, const SmallData& data,
                              const std::filesystem::path& output_dir, const comm::Group& group,
                              const SmallData* eval)
-    : setup_(setup), decoder_(model::Decoder::load(setup.model, {setup.dtype, at::kCPU, Log(group.rank())})) {
+    : setup_(setup),
+      decoder_(model::Decoder::load(setup.model, {setup.dtype, at::kCPU, Log(group.rank())})),
+      layout_(setup.plan, group) {
   tune::apply_selection(decoder_, tune::select(decoder_.config(), setup.selection), setup.lora, setup.seed);
-  engine_ = parallel::assemble(decoder_.chain(), {}, group, {.recompute = setup.recompute});
-  loader_ = make_loader(setup, data, group);
-  if (eval != nullptr) eval_loader_ = make_eval_loader(*eval, group);
+  engine_ =
+      parallel::assemble(decoder_.chain(), layout_, {.recompute = setup.recompute, .exact = setup.exact});
+  loader_ = make_loader(setup, data, layout_.data_share());
+  if (eval != nullptr) eval_loader_ = make_eval_loader(*eval, layout_.data_share());
   optimizer_ = std::make_unique<WatchedOptimizer>(
       setup.is_adamw ? train::make_adamw({.weight_decay = setup.weight_decay})
                      : train::make_sgd({.momentum = setup.momentum, .weight_decay = setup.weight_decay}),
@@ -160,9 +163,18 @@ double SmallTraining::loss_of(const SmallData& data) {
   return sums.mean();
 }
 
+std::vector<std::string> SmallTraining::trained_names() {
+  std::vector<std::string> names;
+  for (const Parameter* parameter : decoder_.parameters())
+    if (parameter->is_trainable) names.push_back(parameter->name);
+  return names;
+}
+
 std::vector<at::Tensor> SmallTraining::trained_values() {
   std::vector<at::Tensor> values;
-  for (const parallel::Slot& slot : engine_->slots()) values.push_back(slot.parameter->value.clone());
+  engine_->with_whole_parameters([&](const parallel::WholeParameter& whole) {
+    for (const std::string& name : trained_names()) values.push_back(whole(name).clone());
+  });
   return values;
 }
 

@@ -15,7 +15,7 @@
 #include "duoka/data/loader.h"
 #include "duoka/data/tokenizer.h"
 #include "duoka/model/decoder.h"
-#include "duoka/parallel/engine.h"
+#include "duoka/parallel/assemble.h"
 #include "duoka/train/trainer.h"
 #include "duoka/tune/lora.h"
 #include "duoka/tune/selection.h"
@@ -55,6 +55,8 @@ struct SmallSetup {
   tune::SelectionOptions selection = {.finetuning_type = tune::FinetuningType::full};
   tune::LoraConfig lora = {};
   bool recompute = false;
+  parallel::Plan plan = {};
+  bool exact = false;
   uint64_t seed = 5;
 
   int64_t rows_per_stream = 1;
@@ -99,7 +101,9 @@ class SmallTraining {
   parallel::Engine& engine() { return *engine_; }
   /// Mean loss of `data` by the weights as they are now: each token counts once.
   double loss_of(const SmallData& data);
-  /// Copies of what trains, as values of the layers, in the order of the slots.
+  /// Names of what trains, in the order of the chain.
+  std::vector<std::string> trained_names();
+  /// All of what trains, as values of the layers, in that order; on rank 0 only. Collective.
   std::vector<at::Tensor> trained_values();
 
  private:
@@ -107,6 +111,7 @@ class SmallTraining {
 
   SmallSetup setup_;
   model::Decoder decoder_;
+  parallel::Layout layout_;
   std::unique_ptr<parallel::Engine> engine_;
   std::unique_ptr<data::Loader> loader_, eval_loader_;
   std::unique_ptr<WatchedOptimizer> optimizer_;

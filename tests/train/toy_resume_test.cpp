@@ -5,6 +5,7 @@
 
 #include "duoka/comm/group.h"
 #include "duoka/parallel/engine.h"
+#include "duoka/parallel/layout.h"
 #include "duoka/train/checkpoint.h"
 #include "duoka/train/gradients.h"
 #include "duoka/train/optimizer.h"
@@ -21,6 +22,7 @@ constexpr int64_t num_updates = 6;
 /// All that a process has of a run, on the toy network in bf16 with f32 masters.
 struct ToyRun {
   Chain chain;
+  parallel::Layout layout;
   parallel::Engine engine;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> schedule =
@@ -29,7 +31,8 @@ struct ToyRun {
 
   explicit ToyRun(const comm::Group& group, bool is_adamw)
       : chain(test::make_toy({.dtype = at::kBFloat16})),
-        engine(chain, group),
+        layout({}, group),
+        engine(chain, layout),
         optimizer(is_adamw ? make_adamw({.weight_decay = 0.1}) : make_sgd({.momentum = 0.9})) {
     optimizer->prepare(engine.slots());
   }
@@ -40,9 +43,9 @@ struct ToyRun {
                                       {test::toy_stream(static_cast<int>(2 * step + 1))}};
       const int64_t trained = test::count_trained(micro[0]) + test::count_trained(micro[1]);
       if (engine.group().size() == 1) micro[0].push_back(micro[1][0]);
-      const double share = engine.forward_backward(micro[engine.group().rank()], trained);
+      const ExactSum loss_sum = engine.forward_backward(micro[engine.group().rank()], trained);
       engine.finish_gradients();
-      const LossAndNorm sums = sum_loss_and_norm(share, engine.slots(), engine.group());
+      const LossAndNorm sums = sum_loss_and_norm(loss_sum, trained, engine.slots(), engine.group());
       require_finite(sums, step + 1);
       clip_gradients(engine.slots(), sums.norm, 0.5);
       optimizer->step(engine.slots(), schedule->learning_rate(step));

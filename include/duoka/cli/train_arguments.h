@@ -78,6 +78,9 @@ struct TrainArguments {
   int64_t patience = 10;
   // Precision and cards
   bool bf16 = false;
+  int64_t zero_stage = 0;
+  int64_t zero_shard_size = 0;
+  std::string reduction = "fast";
   int64_t ddp_timeout = 1800;
   // Evaluation
   std::string eval_strategy = "auto";

@@ -34,6 +34,16 @@ struct Parameter {
   /// True when `value` is all of it.
   bool is_whole() const;
 
+  /// Gives the memory of `value` back; its shape, dtype and device stay, its numbers may not be read until
+  /// restore(). For an engine that gathers it a layer ahead. `value` must be all of its storage; a tensor that
+  /// shares the storage (a module's own) sees both changes.
+  void release();
+  /// Takes memory for `value` again, uninitialised, and returns another tensor over it to fill: writing through
+  /// that one does not count as a change of `value`, so that autograd's saved tensors stay good. Must be
+  /// released.
+  at::Tensor restore();
+  bool is_released() const;
+
   /// grad += g. `g` has the shape of `value`, any floating dtype.
   /// Throws StateError when the parameter is not trainable.
   void accumulate(const at::Tensor& g);

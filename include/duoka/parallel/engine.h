@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
+#include <ATen/core/Tensor.h>
+
+#include "duoka/core/exact_sum.h"
 #include "duoka/core/layer.h"
 #include "duoka/parallel/evaluate.h"
 #include "duoka/parallel/slot.h"
@@ -15,6 +20,11 @@ class Group;
 
 namespace duoka::parallel {
 
+class Layout;
+
+/// All of a parameter, by name, on the CPU. Throws StateError for a name that no rank has.
+using WholeParameter = std::function<at::Tensor(const std::string& name)>;
+
 struct EngineOptions {
   /// Keep only each layer's input and run its forward again before its backward. Same bits, about a third
   /// more arithmetic, one layer's saved tensors at a time.
@@ -22,12 +32,17 @@ struct EngineOptions {
   /// Gradients of neighbouring layers are reduced together while they fit in this many bytes; a larger
   /// layer is one reduction by itself. Small enough that adapters still leave something to overlap.
   int64_t bucket_bytes = int64_t{1} << 20;
+  /// Add the gradients of an update's micro-batches in one order, whichever rank computed them: any
+  /// zero_stage, 1, 2, 4, 8 … data ranks and any accumulation then give the same bits for the same
+  /// micro-batches, at the same number of threads a rank. (Tensor, context and pipeline parallelism compute
+  /// other sums, which no order makes equal.)
+  bool exact = false;
 };
 
 /// Walks a chain of layers forward and backward and hands slices to an optimizer. The trainer's only view of
 /// the model, whatever the layout. One update is
 ///
-///   share = engine.forward_backward(micro, trained_tokens);   // loss of this rank's rows
+///   losses = engine.forward_backward(micro, trained_tokens);   // of this rank's rows
 ///   engine.finish_gradients();
 ///   … clip engine.slots(), optimizer step on them …
 ///   engine.publish();
@@ -35,40 +50,53 @@ struct EngineOptions {
 /// All calls but slots() are collective over group(): each rank, in the same order. Not thread-safe.
 class Engine final {
  public:
-  /// Data parallelism over `data`; each rank holds the whole chain. Allocates the gradients of trainable
-  /// parameters (Parameter::grad become views into flat buffers) and f32 masters of half-precision ones.
-  /// Checks that all ranks hold the same parameters (names, shapes, dtypes, which are trainable), then takes
-  /// rank 0's values of the trainable ones. `chain` must outlive the engine.
-  /// Throws ConfigError when nothing is trainable, StateError when the ranks' models differ.
-  Engine(Chain& chain, comm::Group data, EngineOptions options = {});
+  /// Each rank holds the whole chain, or what layout.keep() left of it. Allocates the gradients of trainable
+  /// parameters, and f32 masters of half-precision ones. Checks that ranks which should hold the same
+  /// parameters do (names, shapes, dtypes, which are trainable), then takes the first rank's values of the
+  /// trainable ones (but of those whose rows were kept already). With ZeRO-3 the chain's parameters hold
+  /// numbers inside a walk only. `chain` and `layout` must outlive the engine. Throws ConfigError when
+  /// nothing is trainable, StateError when the ranks' models differ.
+  Engine(Chain& chain, Layout& layout, EngineOptions options = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Gradient of (sum of the loss over all ranks' micro-batches) / trained_tokens, and this rank's share of
-  /// that number: the ranks' shares add up to the mean loss of the update.
-  /// micro: this rank's micro-batches, any number, also none (a rank without rows takes part with zeros).
-  /// trained_tokens: those of the whole update, all ranks and micro-batches; the same on every rank, >= 1.
-  /// Gradients are zeroed first. A layer's are sent when its backward on the last micro-batch returns, while
-  /// the walk goes on; returns without waiting for them. Sends 4 (f32) bytes per trainable element, in all.
-  double forward_backward(std::span<const Stream> micro, int64_t trained_tokens);
+  /// Gradient of (sum of the loss over all ranks' micro-batches) / trained_tokens, and the sum of the loss
+  /// over this rank's trained tokens: added up over group() it is that of the update, each token counted
+  /// once. micro: the micro-batches of this rank's data share (Layout::data_share()), any number, also none
+  /// (a rank without rows takes part with zeros). trained_tokens: those of the whole update, all ranks and
+  /// micro-batches; the same on every rank, >= 1. Gradients are zeroed first. A layer's are sent when its
+  /// backward on the last micro-batch returns (with ZeRO-2 and 3 on each), while the walk goes on; returns
+  /// without waiting for them. Sends for P bytes of trainable gradients and n data ranks: 2(n-1)/n P without
+  /// ZeRO; (n-1)/n P with ZeRO-1, times the micro-batches with ZeRO-2 and 3; ZeRO-3 also fetches all
+  /// parameters twice for each micro-batch.
+  ExactSum forward_backward(std::span<const Stream> micro, int64_t trained_tokens);
 
   /// Waits for the reductions under way; afterwards Slot::grad holds the whole update's gradient on each
   /// rank.
   void finish_gradients();
 
-  /// What the optimizer of this rank owns, in chain order; the same objects all the time.
+  /// What the optimizer of this rank owns, in chain order; the same objects all the time. With ZeRO rows of
+  /// each parameter; one with fewer rows than ranks has no slot on some.
   std::span<Slot> slots();
 
-  /// Makes the masters visible as the values layers compute with. No communication with data parallelism.
+  /// Makes the masters visible as the values layers compute with. With ZeRO-1 and 2 the ranks send each other
+  /// their rows: (n-1)/n of the bytes of the trainable values.
   void publish();
 
   /// Loss sums over all ranks' `streams` (any number on each rank, also none). Nothing is kept for a backward
   /// and no gradient touched.
   LossSums evaluate(std::span<const Stream> streams);
 
+  /// Runs `body` on rank 0 of group() with a function that gives it any parameter of the model whole, in the
+  /// dtype that layers compute in, whatever the layout; the other ranks help until it is done. One tensor at
+  /// a time is whole. Collective. When `body` throws, all ranks throw: rank 0 that, the others a SystemError
+  /// with its words.
+  void with_whole_parameters(const std::function<void(const WholeParameter& whole)>& body);
+
   /// All ranks this engine spreads over: what a gradient norm or a checkpoint is agreed on with.
   const comm::Group& group() const;
+  const Layout& layout() const;
 
  private:
   class Impl;

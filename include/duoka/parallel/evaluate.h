@@ -22,7 +22,8 @@ struct LossSums {
 };
 
 /// Loss sums of `chain`, whole on each rank, over all ranks' `streams` (any number on each rank, also none).
-/// Nothing is kept for a backward and no gradient touched. Collective over `data`.
+/// Nothing is kept for a backward and no gradient touched. Collective over `data`. For a model with nothing
+/// to train; else Engine::evaluate().
 LossSums evaluate(Chain& chain, std::span<const Stream> streams, const comm::Group& data);
 
 }  // namespace duoka::parallel

@@ -43,7 +43,8 @@ struct SaveOptions {
   bool keep_best = false;  ///< Do not remove trainer.best_model_checkpoint (load_best_model_at_end).
   /// Shows progress when writing takes more than a second.
   std::optional<Log> log = std::nullopt;
-  /// Called on rank 0 with the unfinished folder, to add files (adapter, tokenizer). May throw.
+  /// Called on every rank with the unfinished folder, for rank 0 to add files to (adapter, tokenizer) with the others'
+  /// help. May throw, then on all ranks.
   std::function<void(const std::filesystem::path& folder)> write_more = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "duoka/core/exact_sum.h"
 #include "duoka/parallel/slot.h"
 
 namespace duoka::comm {
@@ -20,11 +21,13 @@ struct LossAndNorm {
   double norm = 0;  ///< Euclidean norm of the whole model's gradient, before clipping.
 };
 
-/// Adds up the ranks' loss shares and their parts of the gradient's norm. Collective over `group` (one
-/// message of two f64). Each slice counts once, on its primary rank, in the order of slots, accumulated in
-/// f64, so that neither the number of threads nor of ranks changes the norm. Not finite when any gradient is
-/// not. Call after Engine::finish_gradients(), with Engine::group().
-LossAndNorm sum_loss_and_norm(double loss_share, std::span<const Slot> slots, const comm::Group& group);
+/// Adds up the ranks' sums of the loss, for the mean over `trained_tokens` (those of the whole update), and
+/// their parts of the gradient's norm. Collective over `group` (one message of about 1 KB). Each slice counts
+/// once, on its primary rank: the squares of a row in f64, the rows in an ExactSum. So on CPUs neither the
+/// threads, the ranks nor how they share the rows of a tensor change the norm. Not finite when any gradient
+/// is not. Call after Engine::finish_gradients(), with Engine::group().
+LossAndNorm sum_loss_and_norm(ExactSum loss_sum, int64_t trained_tokens, std::span<const Slot> slots,
+                              const comm::Group& group);
 
 /// Scales all gradients by max_norm / (norm + 1e-6) when that is below 1, as torch's clip_grad_norm_.
 /// max_norm 0: no clipping. Leaves gradients alone when `norm` is not finite.

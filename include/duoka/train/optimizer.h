@@ -52,13 +52,13 @@ struct SgdOptions {
 std::unique_ptr<Optimizer> make_adamw(const AdamWOptions& options);
 std::unique_ptr<Optimizer> make_sgd(const SgdOptions& options);
 
-/// Tensors and elements with and without weight decay, for the start-up lines.
+/// Trainable tensors, whole ones, with and without weight decay: for the start-up lines.
 struct DecayGroups {
   int64_t num_decayed = 0;
   int64_t num_not_decayed = 0;
   int64_t elements_decayed = 0;
   int64_t elements_not_decayed = 0;
 };
-DecayGroups count_decay_groups(std::span<const Slot> slots);
+DecayGroups count_decay_groups(const std::vector<Parameter*>& parameters);
 
 }  // namespace duoka::train

@@ -60,7 +60,8 @@ struct TrainerParts {
   data::Loader& train;
   data::Loader* eval = nullptr;  ///< Null: nothing is evaluated.
   Log log;
-  /// Rank 0 only: writes the model or adapter as it is now, in Hugging Face's form, into a folder.
+  /// Every rank: writes the model or adapter as it is now, in Hugging Face's form, into a folder. Collective over the
+  /// engine's group.
   std::function<void(const std::filesystem::path&)> write_model;
 };
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "duoka/comm/mesh.h"
+#include "duoka/core/parameter.h"
+#include "duoka/parallel/plan.h"
+
+namespace duoka::parallel {
+
+class ParameterShards;
+struct SumGroups;
+
+/// Where this rank stands in a plan, and the groups that takes: made before the model, which is loaded by it.
+///
+///   Layout layout(plan, world);
+///   … load the model, calling layout.keep(parameter) for each parameter read …
+///   auto engine = assemble(chain, layout, options);
+///
+/// Not copyable; outlives its engine.
+class Layout final {
+ public:
+  /// Collective over `world`. Throws as resolve() does.
+  Layout(const Plan& plan, const comm::Group& world);
+  ~Layout();
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+
+  const Plan& plan() const { return plan_; }  ///< Resolved.
+  const comm::Mesh& mesh() const { return mesh_; }
+  const comm::Group& world() const { return mesh_.world(); }
+
+  /// Which micro-batches this rank computes, or takes part in computing: number rank, rank + size, … of an
+  /// update.
+  struct DataShare {
+    int rank = 0;
+    int size = 1;
+    bool is_first = true;  ///< Of the ranks with the same micro-batches: the one that counts their tokens.
+  };
+  DataShare data_share() const;
+
+  /// To be called for each parameter as soon as it has been read, and before the next is: with ZeRO-3 this
+  /// rank keeps its rows and gives the memory back. Parameters it is not called for are taken when the engine
+  /// is made.
+  void keep(Parameter& parameter);
+
+  /// For the engine.
+  const SumGroups& sum_groups() const { return *sum_groups_; }
+  ParameterShards* shards() { return shards_.get(); }  ///< Null unless parameters are sharded.
+
+ private:
+  Plan plan_;
+  comm::Mesh mesh_;
+  std::unique_ptr<SumGroups> sum_groups_;
+  std::unique_ptr<ParameterShards> shards_;
+};
+
+}  // namespace duoka::parallel

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/gradient_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "parallel/sharded_sums.h"
+#include "parallel/whole_sums.h"
+
+namespace duoka::parallel {
+
+namespace {
+
+int64_t gradient_bytes(const Parameter& parameter) {
+  return parameter.numel() * static_cast<int64_t>(c10::elementSize(parameter.gradient_dtype()));
+}
+
+bool fit_one_buffer(const Parameter& a, const Parameter& b, const SumGroups& groups) {
+  return a.gradient_dtype() == b.gradient_dtype() && a.value.device() == b.value.device() &&
+         &groups.replicas_of(a) == &groups.replicas_of(b);
+}
+
+struct Entry {
+  Parameter* parameter;
+  int64_t stage;
+};
+
+/// Trainable parameters from the stage completed first to that completed last.
+std::vector<Entry> in_order_of_completion(const Chain& chain) {
+  const auto stages = complete_stages(chain);
+  std::vector<Entry> entries;
+  for (Parameter* parameter : chain.parameters())
+    if (const auto found = stages.find(parameter); found != stages.end())
+      entries.push_back({parameter, found->second});
+  // Stable: within a stage chain order, which is the same on every rank.
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.stage > b.stage; });
+  return entries;
+}
+
+}  // namespace
+
+std::unordered_map<Parameter*, int64_t> complete_stages(const Chain& chain) {
+  std::unordered_map<Parameter*, int64_t> stages;
+  const auto note = [&](const std::vector<Parameter*>& parameters, int64_t stage) {
+    for (Parameter* parameter : parameters)
+      if (parameter->is_trainable) stages[parameter] = stage;
+  };
+  auto stage = static_cast<int64_t>(chain.layers.size());
+  if (chain.objective) note(chain.objective->parameters(), stage);
+  while (--stage >= 0) note(chain.layers[static_cast<size_t>(stage)]->parameters(), stage);
+  return stages;
+}
+
+at::TensorOptions GradientBucket::options() const {
+  return parameters.front()->value.options().dtype(parameters.front()->gradient_dtype());
+}
+
+const comm::Group& SumGroups::replicas_of(const Parameter& parameter) const {
+  if (const auto tied = tied_replicas.find(parameter.name); tied != tied_replicas.end()) return tied->second;
+  return parameter.is_whole() ? whole_replicas : slice_replicas;
+}
+
+std::vector<GradientBucket> make_buckets(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes) {
+  const std::vector<Entry> entries = in_order_of_completion(chain);
+  std::vector<GradientBucket> buckets;
+  GradientBucket open;
+  int64_t open_bytes = 0;
+  const auto close = [&] {
+    if (!open.parameters.empty()) buckets.push_back(std::exchange(open, {}));
+    open_bytes = 0;
+  };
+  for (size_t i = 0; i < entries.size();) {
+    size_t end = i;
+    int64_t stage_bytes = 0;
+    for (; end < entries.size() && entries[end].stage == entries[i].stage; ++end)
+      stage_bytes += gradient_bytes(*entries[end].parameter);
+    if (open_bytes + stage_bytes > bucket_bytes) close();
+    for (; i < end; ++i) {
+      Parameter* parameter = entries[i].parameter;
+      if (!open.parameters.empty() && !fit_one_buffer(*open.parameters.back(), *parameter, groups)) close();
+      open.parameters.push_back(parameter);
+      open.stage = entries[i].stage;
+      open_bytes += gradient_bytes(*parameter);
+    }
+  }
+  close();
+  return buckets;
+}
+
+std::unique_ptr<GradientSums> make_gradient_sums(const Chain& chain, const SumGroups& groups,
+                                                 int64_t bucket_bytes, bool each_step, bool exact) {
+  if (groups.shard.size() == 1) return std::make_unique<WholeSums>(chain, groups, bucket_bytes, exact);
+  return std::make_unique<ShardedSums>(chain, groups, bucket_bytes, each_step && !exact, exact);
+}
+
+}  // namespace duoka::parallel

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/parallel/layout.h"
+
+#include "parallel/gradient_sums.h"
+#include "parallel/parameter_shards.h"
+
+namespace duoka::parallel {
+
+namespace {
+
+using comm::Axis;
+
+// Every rank asks for the same groups in the same order.
+std::unique_ptr<SumGroups> make_sum_groups(comm::Mesh& mesh, bool is_sharded) {
+  auto groups = std::make_unique<SumGroups>();
+  if (is_sharded) {
+    groups->shard = mesh.group({Axis::shard, Axis::context});
+    groups->slice_replicas = mesh.group({Axis::data});
+    groups->whole_replicas = mesh.group({Axis::data, Axis::tensor});
+  } else {
+    groups->slice_replicas = mesh.group({Axis::data, Axis::context});
+    groups->whole_replicas = mesh.group({Axis::data, Axis::context, Axis::tensor});
+  }
+  return groups;
+}
+
+}  // namespace
+
+Layout::Layout(const Plan& plan, const comm::Group& world)
+    : plan_(resolve(plan, world.size())),
+      mesh_(world, mesh_shape(plan_)),
+      sum_groups_(make_sum_groups(mesh_, plan_.zero_stage > 0)) {
+  if (plan_.zero_stage == 3 && sum_groups_->shard.size() > 1)
+    shards_ = std::make_unique<ParameterShards>(sum_groups_->shard);
+}
+
+Layout::~Layout() = default;
+
+// Ranks of one shard group have micro-batches that are far apart in number, replicas of the same rows
+// neighbouring ones: sums over the shard group are then whole nodes of the tree (sum_tree.h), and those over
+// the replicas the nodes above them.
+Layout::DataShare Layout::data_share() const {
+  const int copies = mesh_.size(Axis::data);
+  return {mesh_.coordinate(Axis::shard) * copies + mesh_.coordinate(Axis::data),
+          mesh_.size(Axis::shard) * copies,
+          mesh_.coordinate(Axis::context) == 0 && mesh_.coordinate(Axis::tensor) == 0 &&
+              mesh_.coordinate(Axis::pipeline) == 0};
+}
+
+void Layout::keep(Parameter& parameter) {
+  if (shards_) shards_->keep(parameter);
+}
+
+}  // namespace duoka::parallel

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/parameter_shards.h"
+
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "duoka/core/error.h"
+
+namespace duoka::parallel {
+
+void ParameterShards::keep(Parameter& parameter) {
+  const at::NoGradGuard no_grad;
+  const RowLayout layout({&parameter.value, 1}, group_.size());
+  const bool is_new =
+      kept_
+          .emplace(parameter.name,
+                   layout.rows(parameter.value, 0, group_.rank()).clone(at::MemoryFormat::Contiguous))
+          .second;
+  if (!is_new) throw StateError("two parameters are called " + parameter.name);
+  parameter.release();
+}
+
+void ParameterShards::gather_for(const Chain& chain) {
+  // Which stages use a parameter, in chain order; equal sets are fetched together.
+  std::map<Parameter*, std::vector<int64_t>> stages_of;
+  const auto note = [&](const std::vector<Parameter*>& parameters, int64_t stage) {
+    for (Parameter* parameter : parameters) {
+      auto& stages = stages_of[parameter];
+      if (stages.empty() || stages.back() != stage) stages.push_back(stage);
+    }
+  };
+  const auto num_layers = static_cast<int64_t>(chain.layers.size());
+  for (int64_t i = 0; i < num_layers; ++i) note(chain.layers[static_cast<size_t>(i)]->parameters(), i);
+  if (chain.objective) note(chain.objective->parameters(), num_layers);
+
+  std::vector<std::pair<std::vector<int64_t>, std::vector<Parameter*>>> sets;
+  for (Parameter* parameter : chain.parameters()) {
+    const auto fits = [&](const auto& set) {
+      return set.first == stages_of[parameter] &&
+             set.second.front()->value.options().dtype() == parameter->value.options().dtype() &&
+             set.second.front()->value.device() == parameter->value.device();
+    };
+    auto found = sets.begin();
+    while (found != sets.end() && !fits(*found)) ++found;
+    if (found == sets.end())
+      sets.push_back({stages_of[parameter], {parameter}});
+    else
+      found->second.push_back(parameter);
+  }
+  units_of_stage_.resize(static_cast<size_t>(num_layers) + 1);
+  for (auto& [stages, parameters] : sets) {
+    for (const int64_t stage : stages) units_of_stage_[static_cast<size_t>(stage)].push_back(units_.size());
+    add_unit(std::move(parameters));
+  }
+  kept_.clear();
+}
+
+void ParameterShards::add_unit(std::vector<Parameter*> parameters) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> values;
+  for (Parameter* parameter : parameters) {
+    if (!kept_.contains(parameter->name)) keep(*parameter);
+    values.push_back(parameter->value);
+  }
+  RowLayout layout(values, group_.size());
+  at::Tensor own = at::zeros({layout.chunk()}, values.front().options());
+  for (size_t i = 0; i < parameters.size(); ++i)
+    layout.rows_in_chunk(own, i, group_.rank()).copy_(kept_.extract(parameters[i]->name).mapped());
+  units_.push_back({std::move(parameters), std::move(values), std::move(layout), std::move(own), {}, {}, 0});
+}
+
+at::Tensor ParameterShards::rows_of(const Parameter& parameter) const {
+  for (const Unit& unit : units_)
+    for (size_t i = 0; i < unit.parameters.size(); ++i)
+      if (unit.parameters[i] == &parameter) return unit.layout.rows_in_chunk(unit.own, i, group_.rank());
+  throw StateError("no rows are kept of " + parameter.name);
+}
+
+void ParameterShards::start(Unit& unit) {
+  unit.gathered = at::empty({group_.size(), unit.layout.chunk()}, unit.own.options());
+  unit.pending = comm::start_all_gather_into(unit.gathered, unit.own, group_);
+}
+
+void ParameterShards::prefetch(int64_t stage) {
+  for (const size_t index : units_of_stage_[static_cast<size_t>(stage)])
+    if (Unit& unit = units_[index]; unit.num_users == 0 && !unit.gathered.defined()) start(unit);
+}
+
+void ParameterShards::acquire(int64_t stage) {
+  prefetch(stage);
+  for (const size_t index : units_of_stage_[static_cast<size_t>(stage)]) {
+    Unit& unit = units_[index];
+    if (unit.num_users++ > 0) continue;
+    unit.pending.wait();
+    std::vector<at::Tensor> whole;
+    for (Parameter* parameter : unit.parameters) whole.push_back(parameter->restore());
+    unit.layout.unpack(unit.gathered, whole);
+    unit.gathered.reset();
+  }
+}
+
+void ParameterShards::release(int64_t stage) {
+  for (const size_t index : units_of_stage_[static_cast<size_t>(stage)]) {
+    Unit& unit = units_[index];
+    if (--unit.num_users > 0) continue;
+    for (Parameter* parameter : unit.parameters) parameter->release();
+  }
+}
+
+}  // namespace duoka::parallel

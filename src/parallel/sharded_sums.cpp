@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/sharded_sums.h"
+
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "duoka/core/error.h"
+
+namespace duoka::parallel {
+
+namespace {
+
+/// Buckets on their way at a time: each holds its gradients once more.
+constexpr size_t most_under_way = 3;
+
+std::vector<at::Tensor> values_of(const GradientBucket& bucket) {
+  std::vector<at::Tensor> values;
+  for (const Parameter* parameter : bucket.parameters) values.push_back(parameter->value);
+  return values;
+}
+
+}  // namespace
+
+ShardedSums::ShardedSums(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes, bool each_step,
+                         bool exact)
+    : shard_(groups.shard), each_step_(each_step), exact_(exact) {
+  for (GradientBucket& what : make_buckets(chain, groups, bucket_bytes)) {
+    RowLayout layout(values_of(what), shard_.size());
+    at::Tensor sum = at::zeros({layout.chunk()}, what.options());
+    comm::Group replicas = groups.replicas_of(*what.parameters.front());
+    for (Parameter* parameter : what.parameters) parameter->grad.reset();
+    buckets_.push_back({std::move(what), std::move(layout), std::move(replicas), std::move(sum), {}});
+  }
+}
+
+void ShardedSums::begin_step(const MicroStep& step) {
+  if (!is_under_way_)
+    for (Bucket& bucket : buckets_) bucket.sum.zero_();
+  step_ = step;
+  next_ = 0;
+  is_under_way_ = true;
+}
+
+at::Tensor ShardedSums::take_gradients(Bucket& bucket) {
+  std::vector<at::Tensor> gradients;
+  for (Parameter* parameter : bucket.what.parameters) gradients.push_back(std::exchange(parameter->grad, {}));
+  return bucket.layout.pack(gradients, bucket.what.options());
+}
+
+void ShardedSums::complete(int64_t stage) {
+  while (next_ < buckets_.size() && buckets_[next_].what.stage >= stage) {
+    Bucket& bucket = buckets_[next_++];
+    if (exact_) {
+      bucket.tree.add(take_gradients(bucket), step_.num_additions);
+      if (step_.is_last) reduce_exactly(bucket);
+    } else if (each_step_ || step_.is_last) {
+      reduce(bucket, take_gradients(bucket));
+    }
+  }
+}
+
+void ShardedSums::reduce(Bucket& bucket, at::Tensor packed) {
+  at::Tensor rows = at::empty({bucket.layout.chunk()}, packed.options());
+  const bool is_last = step_.is_last;
+  CollectiveChain chain{[this, rows, packed = std::move(packed)]() mutable {
+                          return comm::start_reduce_scatter_into(rows, packed, shard_);
+                        },
+                        [&bucket, rows, is_last] {
+                          bucket.sum.add_(rows);
+                          if (!is_last || bucket.replicas.size() == 1) return comm::Pending();
+                          return comm::start_all_reduce(bucket.sum, comm::Op::sum, bucket.replicas);
+                        }};
+  chains_.begin(std::move(chain), most_under_way);
+}
+
+// The rows' sums over the shard group are added over the replicas in the same tree: see Layout::data_share()
+// for which rank computes which micro-batch.
+void ShardedSums::reduce_exactly(Bucket& bucket) {
+  at::Tensor rows = at::empty({bucket.layout.chunk()}, bucket.sum.options());
+  CollectiveChain chain = tree_reduce_scatter(bucket.tree.take(), rows, shard_);
+  for (auto& link : tree_all_reduce(rows, bucket.sum, bucket.replicas)) chain.push_back(std::move(link));
+  chains_.begin(std::move(chain), most_under_way);
+}
+
+void ShardedSums::finish() {
+  chains_.finish();
+  is_under_way_ = false;
+}
+
+at::Tensor ShardedSums::sum_of(const Parameter& parameter) const {
+  for (const Bucket& bucket : buckets_)
+    for (size_t i = 0; i < bucket.what.parameters.size(); ++i)
+      if (bucket.what.parameters[i] == &parameter)
+        return bucket.layout.rows_in_chunk(bucket.sum, i, shard_.rank());
+  throw StateError("no gradient is summed for " + parameter.name);
+}
+
+}  // namespace duoka::parallel
