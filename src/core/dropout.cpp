@@ -39,7 +39,8 @@ uint32_t threshold(double p) {
 }
 
 template <class T>
-void drop_rows(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_t site_key, double p) {
+void drop_rows(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_t site_key, double p,
+               int64_t first_column) {
   const int64_t num_columns = x.size(1);
   const T* const from = x.const_data_ptr<T>();
   T* const to = y.mutable_data_ptr<T>();
@@ -53,8 +54,8 @@ void drop_rows(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_
           while (i >= offsets[static_cast<size_t>(segment + 1)]) ++segment;
           const DropoutToken token{site_key, stream.segment_keys[static_cast<size_t>(segment)],
                                    static_cast<uint32_t>(positions[i])};
-          drop_row(from + i * num_columns, to + i * num_columns, num_columns, token, threshold(p),
-                   1 / (1 - p));
+          drop_row(from + i * num_columns, to + i * num_columns, first_column, num_columns, token,
+                   threshold(p), 1 / (1 - p));
         }
       });
 }
@@ -70,9 +71,10 @@ void check(const at::Tensor& x, const Stream& stream) {
                    " keys; wanted [N, D], contiguous, a key a segment");
 }
 
-void drop(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_t site_key, double p) {
+void drop(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_t site_key, double p,
+          int64_t first_column) {
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "dropout",
-                                  [&] { drop_rows<scalar_t>(x, y, stream, site_key, p); });
+                                  [&] { drop_rows<scalar_t>(x, y, stream, site_key, p, first_column); });
 }
 
 /// Keys of the rows, one a token: [N, 1], the low or the high 32 bits.
@@ -86,7 +88,8 @@ at::Tensor row_key_halves(const Stream& stream, int shift) {
 
 }  // namespace
 
-Dropout::Dropout(double p, uint64_t site_key) : p_(p), site_key_(site_key) {
+Dropout::Dropout(double p, uint64_t site_key, int64_t first_column)
+    : p_(p), site_key_(site_key), first_column_(first_column) {
   if (!(p >= 0 && p < 1))
     throw ConfigError("dropout = " + std::to_string(p) + "; wanted 0 or more and below 1");
 }
@@ -96,7 +99,7 @@ at::Tensor Dropout::apply(const at::Tensor& x, const Stream& stream) const {
   if (!x.is_cpu()) return at::where(kept(stream, x.size(1)), x * (1 / (1 - p_)), 0);
   check(x, stream);
   at::Tensor y = at::empty_like(x);
-  drop(x, y, stream, site_key_, p_);
+  drop(x, y, stream, site_key_, p_, first_column_);
   return y;
 }
 
@@ -107,12 +110,16 @@ void Dropout::apply_(at::Tensor& x, const Stream& stream) const {
     return;
   }
   check(x, stream);
-  drop(x, x, stream, site_key_, p_);
+  drop(x, x, stream, site_key_, p_, first_column_);
 }
 
 at::Tensor Dropout::kept(const Stream& stream, int64_t num_columns) const {
-  const int64_t num_lanes = (num_columns + dropout_group - 1) / dropout_group * dropout_lanes;
-  const auto lanes = at::arange(num_lanes, stream.positions.options()).unsqueeze(0);  // [1, L]
+  const int64_t first_group = first_column_ / dropout_group,
+                end_group = (first_column_ + num_columns + dropout_group - 1) / dropout_group,
+                num_lanes = (end_group - first_group) * dropout_lanes;
+  const auto lanes =  // [1, L]
+      at::arange(first_group * dropout_lanes, end_group * dropout_lanes, stream.positions.options())
+          .unsqueeze(0);
   const auto zero = at::zeros({stream.num_tokens(), num_lanes}, stream.positions.options());
   at::Tensor words[4] = {row_key_halves(stream, 0) + zero, row_key_halves(stream, 32) + zero,
                          (stream.positions.unsqueeze(1) & low_bits) + zero, lanes + zero};
@@ -136,7 +143,7 @@ at::Tensor Dropout::kept(const Stream& stream, int64_t num_columns) const {
   };
   return at::stack({grouped(words[0]), grouped(words[1]), grouped(words[2]), grouped(words[3])}, 2)
       .view({stream.num_tokens(), -1})
-      .narrow(1, 0, num_columns)
+      .narrow(1, first_column_ - first_group * dropout_group, num_columns)
       .ge(static_cast<int64_t>(threshold(p_)));
 }
 

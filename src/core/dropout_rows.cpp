@@ -40,23 +40,28 @@ namespace {
 }  // namespace
 
 template <class T>
-DUOKA_VECTOR_CLONES void drop_row(const T* x, T* y, int64_t num_columns, DropoutToken token,
+DUOKA_VECTOR_CLONES void drop_row(const T* x, T* y, int64_t first, int64_t count, DropoutToken token,
                                   uint32_t threshold, double scale) {
   using A = Accumulate<T>;
   const A factor = static_cast<A>(scale);
   uint32_t words[4][dropout_lanes];
   const uint32_t* const flat = &words[0][0];
-  for (int64_t begin = 0; begin < num_columns; begin += dropout_group) {
-    philox_lanes(token, static_cast<uint32_t>(begin / 4), words);
-    const int64_t count = std::min(dropout_group, num_columns - begin);
-    for (int64_t i = 0; i < count; ++i)
-      y[begin + i] = static_cast<T>(flat[i] >= threshold ? static_cast<A>(x[begin + i]) * factor : A{0});
+  for (int64_t group = first / dropout_group * dropout_group; group < first + count; group += dropout_group) {
+    philox_lanes(token, static_cast<uint32_t>(group / 4), words);
+    const int64_t skipped = std::max<int64_t>(first - group, 0),
+                  num_units = std::min(dropout_group, first + count - group) - skipped;
+    const uint32_t* const word = flat + skipped;
+    const T* const from = x + (group + skipped - first);
+    T* const to = y + (group + skipped - first);
+    for (int64_t i = 0; i < num_units; ++i)
+      to[i] = static_cast<T>(word[i] >= threshold ? static_cast<A>(from[i]) * factor : A{0});
   }
 }
 
-template void drop_row(const float*, float*, int64_t, DropoutToken, uint32_t, double);
-template void drop_row(const double*, double*, int64_t, DropoutToken, uint32_t, double);
-template void drop_row(const c10::BFloat16*, c10::BFloat16*, int64_t, DropoutToken, uint32_t, double);
-template void drop_row(const c10::Half*, c10::Half*, int64_t, DropoutToken, uint32_t, double);
+template void drop_row(const float*, float*, int64_t, int64_t, DropoutToken, uint32_t, double);
+template void drop_row(const double*, double*, int64_t, int64_t, DropoutToken, uint32_t, double);
+template void drop_row(const c10::BFloat16*, c10::BFloat16*, int64_t, int64_t, DropoutToken, uint32_t,
+                       double);
+template void drop_row(const c10::Half*, c10::Half*, int64_t, int64_t, DropoutToken, uint32_t, double);
 
 }  // namespace duoka

@@ -16,9 +16,10 @@ struct DropoutToken {
 /// sixteen lanes are worked on at once and each writes its words side by side with its neighbours'.
 inline constexpr int64_t dropout_lanes = 16, dropout_group = 4 * dropout_lanes;
 
-/// y = x * scale where the unit's word is at least `threshold`, else 0. x, y [num_columns]; may be the same.
-/// Instantiated for float, double, BFloat16 and Half.
+/// y = x * scale where the unit's word is at least `threshold`, else 0. x, y: columns [first, first + count)
+/// of a row; may be the same. Instantiated for float, double, BFloat16 and Half.
 template <class T>
-void drop_row(const T* x, T* y, int64_t num_columns, DropoutToken token, uint32_t threshold, double scale);
+void drop_row(const T* x, T* y, int64_t first, int64_t count, DropoutToken token, uint32_t threshold,
+              double scale);
 
 }  // namespace duoka

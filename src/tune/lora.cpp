@@ -16,15 +16,16 @@ namespace duoka::tune {
 
 namespace {
 
-/// Uniform numbers in [-bound, bound), [num_rows, num_columns] f32, a function of `key` and place alone.
-at::Tensor keyed_uniform(int64_t num_rows, int64_t num_columns, double bound, uint64_t key) {
-  at::Tensor values = at::empty({num_rows, num_columns}, at::kFloat);
+/// Uniform numbers in [-bound, bound), [num_rows, columns.count] f32, a function of `key` and place alone.
+at::Tensor keyed_uniform(int64_t num_rows, const model::Part& columns, double bound, uint64_t key) {
+  at::Tensor values = at::empty({num_rows, columns.count}, at::kFloat);
   auto* to = values.mutable_data_ptr<float>();
+  const int64_t end = columns.begin + columns.count;
   for (int64_t row = 0; row < num_rows; ++row)
-    for (int64_t begin = 0; begin < num_columns; begin += 4) {
+    for (int64_t begin = columns.begin / 4 * 4; begin < end; begin += 4) {
       const auto words =
           Philox::words({static_cast<uint32_t>(row), static_cast<uint32_t>(begin / 4), 0, 0}, key);
-      for (int64_t i = begin; i < std::min(begin + 4, num_columns); ++i) {
+      for (int64_t i = std::max(begin, columns.begin); i < std::min(begin + 4, end); ++i) {
         const double unit = std::ldexp(static_cast<double>(words[static_cast<size_t>(i - begin)] >> 8), -24);
         *to++ = static_cast<float>(bound * (2 * unit - 1));
       }
@@ -45,22 +46,36 @@ double scale_of(const LoraConfig& config) {
   return config.alpha / (config.use_rslora ? std::sqrt(rank) : rank);
 }
 
-/// A trainable parameter of the adapter, on the device and in the dtype of the weight.
-Parameter parameter(const model::Linear& linear, const char* kind, at::Tensor value) {
-  return Parameter::whole("base_model.model." + linear.module() + "." + kind + ".weight",
-                          value.to(linear.weight().value.options()), true);
+std::string name_of(const model::Linear& linear, const char* kind) {
+  return "base_model.model." + linear.module() + "." + kind + ".weight";
+}
+
+/// A [r, I] and B [O, r], or the slices that go with the linear's; trainable, on the device and in the dtype
+/// of the weight.
+Parameter make_a(const model::Linear& linear, const LoraConfig& config, uint64_t seed) {
+  const int64_t num_in = linear.num_in();
+  const model::Part columns = linear.inputs();
+  const at::Tensor a = keyed_uniform(config.rank, columns, 1 / std::sqrt(static_cast<double>(num_in)),
+                                     random_key(seed, linear.module() + ".lora_A"));
+  const model::ParameterRequest request{
+      name_of(linear, "lora_A"), {config.rank, num_in}, model::Slice{1, columns.begin, columns.count}};
+  return request.parameter(a.to(linear.weight().value.options()), true);
+}
+
+Parameter make_b(const model::Linear& linear, const LoraConfig& config) {
+  const model::Part rows = linear.outputs();
+  const model::ParameterRequest request{
+      name_of(linear, "lora_B"), {linear.num_out(), config.rank}, model::Slice{0, rows.begin, rows.count}};
+  return request.parameter(at::zeros({rows.count, config.rank}, linear.weight().value.options()), true);
 }
 
 }  // namespace
 
 LoraAdapter::LoraAdapter(const model::Linear& linear, const LoraConfig& config, uint64_t seed)
     : scale_((check(linear, config), scale_of(config))),
-      a_(parameter(
-          linear, "lora_A",
-          keyed_uniform(config.rank, linear.num_in(), 1 / std::sqrt(static_cast<double>(linear.num_in())),
-                        random_key(seed, linear.module() + ".lora_A")))),
-      b_(parameter(linear, "lora_B", at::zeros({linear.num_out(), config.rank}))),
-      dropout_(config.dropout, random_key(seed, linear.module() + ".lora_dropout")) {}
+      a_(make_a(linear, config, seed)),
+      b_(make_b(linear, config)),
+      dropout_(config.dropout, random_key(seed, linear.module() + ".lora_dropout"), linear.inputs().begin) {}
 
 void LoraAdapter::forward(const at::Tensor& x, at::Tensor& y, const Stream& stream, Saved& saved) {
   const at::Tensor low = at::linear(dropout_.apply(x, stream), a_.value);

@@ -210,19 +210,28 @@ PeftAdapter read_peft_adapter(const std::filesystem::path& folder, const model::
   return within("reading the adapter " + folder.string(), [&] { return Reader(folder, config).finish(); });
 }
 
+namespace {
+/// The slice held here of a whole tensor.
+void take(Parameter& parameter, at::Tensor whole) {
+  for (int64_t dim = 0; dim < whole.dim(); ++dim)
+    whole = whole.narrow(dim, parameter.offset[static_cast<size_t>(dim)], parameter.value.size(dim));
+  parameter.value.copy_(whole);
+}
+}  // namespace
+
 void apply_adapter(model::Decoder& decoder, const PeftAdapter& adapter, bool is_trainable, uint64_t seed) {
   for (const auto& module : adapter.modules) {
     model::Linear& linear = decoder.linear(module.name);
     auto lora = std::make_unique<LoraAdapter>(linear, module.lora, seed);
-    lora->a().value.copy_(module.a);
-    lora->b().value.copy_(module.b);
+    take(lora->a(), module.a);
+    take(lora->b(), module.b);
     lora->a().is_trainable = lora->b().is_trainable = is_trainable;
     linear.attach(std::move(lora));
   }
   for (const auto& [name, value] : adapter.saved_weights) {
     Parameter* parameter = decoder.find(name);
     if (!parameter) throw StateError("the adapter was read for another model: no " + name);
-    parameter->value.copy_(value);
+    take(*parameter, value);
   }
   const auto& trained = adapter.selection.trainable_parameters;
   decoder.set_trainable([&](const std::string& name) {

@@ -57,6 +57,22 @@ TEST(Dropout, LoopTensorsAndDefinitionGiveTheSameBits) {
   }
 }
 
+TEST(Dropout, ColumnsOfAWiderTensorDropAsThere) {
+  const Stream stream = stream_of({{3, 1}, {4, 2}});
+  const auto x = at::randn({7, 300});
+  const auto whole = Dropout(0.4, 5).apply(x, stream);
+  for (const int64_t first : {0, 1, 16, 63, 64, 65, 130, 256})
+    for (const int64_t count : {1, 15, 44}) {
+      const Dropout part(0.4, 5, first);
+      auto own = x.narrow(1, first, count).contiguous();
+      const auto wanted = whole.narrow(1, first, count);
+      EXPECT_TRUE(at::equal(part.apply(own, stream), wanted)) << first << " " << count;
+      EXPECT_TRUE(at::equal(part.kept(stream, count), wanted != 0)) << first << " " << count;
+      part.apply_(own, stream);
+      EXPECT_TRUE(at::equal(own, wanted));
+    }
+}
+
 TEST(Dropout, HasTheRateAskedFor) {
   const Stream stream = stream_of({{1000, 1}, {1000, 2}});
   for (const double p : {0.05, 0.5, 0.9}) {

@@ -189,6 +189,28 @@ TEST(TensorParallel, LoadsSlicesOfAFolderAndOfAGguf) {
   }
 }
 
+// The parameter shown and the layer's own share the tensor, so that its memory can be given back.
+TEST(TensorParallel, EachParameterIsShownBeforeTheNextIsRead) {
+  const auto axis_of = [](const comm::Group& group) { return parallel::make_tensor_axis(group); };
+  duoka::test::run_ranks(2, [&](const comm::Group& group) {
+    std::map<std::string, at::Tensor> kept;
+    LoadOptions options{.log = Log(1, 2), .tensor_axis = axis_of(group)};
+    options.on_parameter = [&](Parameter& parameter) {
+      kept.emplace(parameter.name, parameter.value.clone());
+      parameter.value.zero_();
+    };
+    Decoder decoder = Decoder::load(testing::fixture("models/golden-qwen3"), options);
+    for (Parameter* parameter : decoder.parameters()) {
+      EXPECT_TRUE(parameter->value.eq(0).all().item<bool>()) << parameter->name;
+      parameter->value.copy_(kept.at(parameter->name));
+    }
+    Decoder same = Decoder::load(testing::fixture("models/golden-qwen3"),
+                                 {.log = Log(1, 2), .tensor_axis = axis_of(group)});
+    const Stream stream = stream_of({7}, 37);
+    EXPECT_EQ(decoder.loss_sum(stream), same.loss_sum(stream));
+  });
+}
+
 TEST(TensorParallel, RandomWeightsAreSlicesOfTheWhole) {
   Decoder whole = Decoder::random(small_config(), 3);
   duoka::test::run_ranks(4, [&](const comm::Group& group) {

@@ -18,7 +18,8 @@ namespace duoka {
 class Dropout {
  public:
   /// p in [0, 1). `site_key`: random_key(seed, name of the place). Throws ConfigError for other p.
-  Dropout(double p, uint64_t site_key);
+  /// `first_column`: what it is used on are the columns from there on of a wider tensor (tensor parallelism).
+  Dropout(double p, uint64_t site_key, int64_t first_column = 0);
 
   double probability() const { return p_; }
   /// False when nothing would change: p is 0, or the stream is not for training.
@@ -36,6 +37,7 @@ class Dropout {
  private:
   double p_;
   uint64_t site_key_;
+  int64_t first_column_;
 };
 
 }  // namespace duoka

@@ -26,13 +26,17 @@ struct LoraConfig {
 /// Both have the dtype of the weight they adapt, as every trainable parameter has the dtype its layer
 /// computes in; gradients are f32 (Parameter::gradient_dtype) and the optimizer keeps f32 masters.
 /// Names are those peft writes: "base_model.model.<module>.lora_A.weight".
+///
+/// Over a tensor axis it is sliced as its Linear is: A by columns with the inputs, B by rows with the
+/// outputs. The other is whole and gets a partial gradient, see Linear.
+///
 /// Source: Hu et al., "LoRA", arXiv:2106.09685, section 4.1.
 class LoraAdapter final : public model::Adapter {
  public:
   /// An adapter for `linear` (not attached yet). A is uniform in ±1/sqrt(I), which is what peft's Kaiming
   /// initialisation with a = sqrt(5) comes to; B is zero. A depends on `seed` and the module's name alone,
-  /// and is rounded from f32. Dropout is keyed by the same two.
-  /// Throws ConfigError for a rank below 1 or above max(O, I), or a dropout outside [0, 1).
+  /// and is rounded from f32; a slice has the numbers that the whole has there. Dropout is keyed by the same
+  /// two. Throws ConfigError for a rank below 1 or above max(O, I), or a dropout outside [0, 1).
   LoraAdapter(const model::Linear& linear, const LoraConfig& config, uint64_t seed);
 
   std::vector<Parameter*> parameters() override { return {&a_, &b_}; }
