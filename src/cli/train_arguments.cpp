@@ -143,14 +143,21 @@ void add_schedule(Table& t) {
 void add_run(Table& t, bool is_training) {
   t.group("Precision and cards");
   t.add("bf16", &A::bf16, "Compute in bfloat16; weights that train and their moments stay in float32.");
-  t.add("zero_stage", &A::zero_stage,
-        "What the data-parallel cards share: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too.")
+  t.add(
+       "zero_stage", &A::zero_stage,
+       "What the data-parallel cards share: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too.")
       .at_least(0);
   t.add("zero_shard_size", &A::zero_shard_size,
         "Cards that share one copy (the cards of one machine, say); the others hold further copies. 0: all.")
       .at_least(0);
+  t.add("tensor_parallel_size", &A::tensor_parallel_size, "Cards that share each matrix of the model.")
+      .at_least(1);
+  t.add("context_parallel_size", &A::context_parallel_size,
+        "Cards that share the tokens of each row: for rows too long for one card.")
+      .at_least(1);
   t.add("reduction", &A::reduction,
-        "fast: the order in which gradients are added depends on the cards. exact: it does not, so any number of "
+        "fast: the order in which gradients are added depends on the cards. exact: it does not, so any "
+        "number of "
         "cards (1, 2, 4, 8, …), zero_stage and accumulation give the same bits.")
       .one_of({"fast", "exact"});
   t.add("ddp_timeout", &A::ddp_timeout, "Seconds a rank waits for the others.").at_least(1);

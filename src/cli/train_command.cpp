@@ -28,7 +28,10 @@ void check_early(const TrainArguments& arguments) {
   find_data(arguments);
   check_output_folder(arguments);
   check_resume(arguments);
-  plan_tuning(arguments, model::read_config(arguments.model_name_or_path));
+  const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
+  plan_tuning(arguments, config);
+  model::check_tensor_parallel(config, arguments.tensor_parallel_size);
+  model::check_context_parallel(config, arguments.context_parallel_size, arguments.cutoff_len);
 }
 
 void warn_start(const TrainArguments& arguments, const TuningPlan& plan, const Log& log) {
@@ -88,7 +91,8 @@ void say_start(const TrainArguments& arguments, const model::Decoder& decoder, p
   row("ranks", text(num_ranks, " on ", context.device.is_cuda() ? "GPU" : "CPU", wires));
   row("data", text(count_text(data.train.size()), " rows to train on, ",
                    data.eval ? count_text(data.eval->size()) : "none", " to evaluate on"));
-  row("updates", text(count_text(total_steps), ", each of ", update_text(arguments, engine.layout().data_share().size)));
+  row("updates",
+      text(count_text(total_steps), ", each of ", update_text(arguments, engine.layout().data_share().size)));
 }
 
 /// Options that ask for something which this run is too short for.
@@ -175,8 +179,16 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
 
   parallel::Layout layout(parallel_plan(arguments), context.group);
   const auto seed = static_cast<uint64_t>(arguments.seed);
-  model::Decoder decoder = model::Decoder::load(
-      arguments.model_name_or_path, {arguments.bf16 ? at::kBFloat16 : at::kFloat, context.device, log});
+  std::function<void(Parameter&)> keep = [&](Parameter& parameter) { layout.keep(parameter); };
+  // Weights that an adapter brings with it are put in place of whole ones.
+  if (plan.adapter && !plan.adapter->saved_weights.empty()) keep = nullptr;
+  const model::LoadOptions load_options{.dtype = arguments.bf16 ? at::kBFloat16 : at::kFloat,
+                                        .device = context.device,
+                                        .log = log,
+                                        .tensor_axis = layout.tensor_axis(),
+                                        .context_axis = layout.context_axis(),
+                                        .on_parameter = keep};
+  model::Decoder decoder = model::Decoder::load(arguments.model_name_or_path, load_options);
   apply_tuning(decoder, plan, seed);
   parallel::EngineOptions engine_options;
   engine_options.recompute = arguments.gradient_checkpointing;

@@ -119,6 +119,8 @@ parallel::Plan parallel_plan(const TrainArguments& arguments) {
   parallel::Plan plan;
   plan.zero_stage = static_cast<int>(arguments.zero_stage);
   plan.shard = static_cast<int>(arguments.zero_shard_size);
+  plan.tensor = static_cast<int>(arguments.tensor_parallel_size);
+  plan.context = static_cast<int>(arguments.context_parallel_size);
   return plan;
 }
 

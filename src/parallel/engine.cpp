@@ -11,6 +11,7 @@
 
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
+#include "duoka/core/stream_cut.h"
 #include "duoka/core/text.h"
 #include "duoka/parallel/layout.h"
 #include "parallel/gradient_sums.h"
@@ -105,7 +106,8 @@ class Engine::Impl {
     if (sums_->is_under_way())
       throw StateError("forward_backward() before finish_gradients() of the last one");
     check_trained_tokens(micro, trained_tokens);
-    const std::vector<const Stream*> streams = steps_of(micro);
+    const std::vector<Stream> parts = parts_of(micro);
+    const std::vector<const Stream*> streams = steps_of(micro, parts);
     const auto order = order_of(static_cast<int64_t>(streams.size()));
     ExactSum loss_sum;
     StageWork work = stage_work(walk_.lowest_stage);
@@ -135,7 +137,8 @@ class Engine::Impl {
 
   LossSums evaluate(std::span<const Stream> streams) {
     const at::NoGradGuard no_grad;
-    std::vector<const Stream*> steps = useful(streams);
+    const std::vector<Stream> parts = parts_of(streams);
+    std::vector<const Stream*> steps = useful(streams, parts);
     if (layout_.shards() != nullptr) steps.resize(agreed_count(steps.size()), nullptr);
     StageWork work = stage_work(0);
     LossSums own = walk_streams(chain_, steps, work);
@@ -161,22 +164,30 @@ class Engine::Impl {
     return {layout_.shards(), sums_.get(), static_cast<int64_t>(chain_.layers.size()), lowest_stage};
   }
 
-  /// Those that have something to train; the others' gradient is zero.
-  static std::vector<const Stream*> useful(std::span<const Stream> micro) {
+  /// What this rank computes of each micro-batch, where the context axis shares its tokens; else nothing.
+  std::vector<Stream> parts_of(std::span<const Stream> micro) const {
+    std::vector<Stream> parts;
+    const auto axis = layout_.context_axis();
+    if (axis->size() > 1)
+      for (const Stream& stream : micro) parts.push_back(cut_stream(stream, axis->rank(), axis->size()));
+    return parts;
+  }
+
+  /// Those that have something to train, on whichever rank of the context axis; the others' gradient is zero.
+  static std::vector<const Stream*> useful(std::span<const Stream> micro, const std::vector<Stream>& parts) {
     std::vector<const Stream*> streams;
-    for (const Stream& stream : micro)
-      if (stream.num_trained > 0) streams.push_back(&stream);
+    for (size_t i = 0; i < micro.size(); ++i)
+      if (micro[i].num_trained > 0) streams.push_back(parts.empty() ? &micro[i] : &parts[i]);
     return streams;
   }
 
   /// What to walk, null for a step without: every rank makes one at least, and where a step talks as many as
   /// the others. In a fixed order a micro-batch keeps its place, with something to train or not.
-  std::vector<const Stream*> steps_of(std::span<const Stream> micro) {
-    std::vector<const Stream*> steps = useful(micro);
-    if (exact_) {
-      steps.clear();
-      for (const Stream& stream : micro) steps.push_back(stream.num_trained > 0 ? &stream : nullptr);
-    }
+  std::vector<const Stream*> steps_of(std::span<const Stream> micro, const std::vector<Stream>& parts) {
+    std::vector<const Stream*> steps = useful(micro, parts);
+    if (exact_)
+      for (size_t i = 0; i < micro.size(); ++i)
+        if (micro[i].num_trained == 0) steps.insert(steps.begin() + static_cast<int64_t>(i), nullptr);
     const bool talks = sums_->talks_each_step() || layout_.shards() != nullptr;
     steps.resize(std::max<size_t>(1, talks ? agreed_count(steps.size()) : steps.size()), nullptr);
     return steps;

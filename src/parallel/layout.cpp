@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/parallel/layout.h"
 
+#include "duoka/comm/duplicate.h"
+#include "duoka/parallel/context_axis.h"
+#include "duoka/parallel/tensor_axis.h"
 #include "parallel/gradient_sums.h"
 #include "parallel/parameter_shards.h"
 
@@ -24,12 +27,20 @@ std::unique_ptr<SumGroups> make_sum_groups(comm::Mesh& mesh, bool is_sharded) {
   return groups;
 }
 
+/// Wires of its own: keys and values go round while gradients are summed.
+comm::Group context_group(comm::Mesh& mesh) {
+  const comm::Group& group = mesh.group({Axis::context});
+  return group.size() == 1 ? group : comm::duplicate(group, group.axis());
+}
+
 }  // namespace
 
 Layout::Layout(const Plan& plan, const comm::Group& world)
     : plan_(resolve(plan, world.size())),
       mesh_(world, mesh_shape(plan_)),
-      sum_groups_(make_sum_groups(mesh_, plan_.zero_stage > 0)) {
+      sum_groups_(make_sum_groups(mesh_, plan_.zero_stage > 0)),
+      tensor_axis_(make_tensor_axis(mesh_.group({Axis::tensor}))),
+      context_axis_(make_context_axis(context_group(mesh_))) {
   if (plan_.zero_stage == 3 && sum_groups_->shard.size() > 1)
     shards_ = std::make_unique<ParameterShards>(sum_groups_->shard);
 }

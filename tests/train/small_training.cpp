@@ -117,8 +117,13 @@ SmallTraining::SmallTraining(const SmallSetup& setup, const SmallData& data,
                              const std::filesystem::path& output_dir, const comm::Group& group,
                              const SmallData* eval)
     : setup_(setup),
-      decoder_(model::Decoder::load(setup.model, {setup.dtype, at::kCPU, Log(group.rank())})),
-      layout_(setup.plan, group) {
+      layout_(setup.plan, group),
+      decoder_(model::Decoder::load(
+          setup.model, {.dtype = setup.dtype,
+                        .log = Log(group.rank()),
+                        .tensor_axis = layout_.tensor_axis(),
+                        .context_axis = layout_.context_axis(),
+                        .on_parameter = [this](Parameter& parameter) { layout_.keep(parameter); }})) {
   tune::apply_selection(decoder_, tune::select(decoder_.config(), setup.selection), setup.lora, setup.seed);
   engine_ =
       parallel::assemble(decoder_.chain(), layout_, {.recompute = setup.recompute, .exact = setup.exact});

@@ -110,8 +110,8 @@ class SmallTraining {
   class WatchedOptimizer;
 
   SmallSetup setup_;
-  model::Decoder decoder_;
   parallel::Layout layout_;
+  model::Decoder decoder_;
   std::unique_ptr<parallel::Engine> engine_;
   std::unique_ptr<data::Loader> loader_, eval_loader_;
   std::unique_ptr<WatchedOptimizer> optimizer_;

@@ -80,6 +80,8 @@ struct TrainArguments {
   bool bf16 = false;
   int64_t zero_stage = 0;
   int64_t zero_shard_size = 0;
+  int64_t tensor_parallel_size = 1;
+  int64_t context_parallel_size = 1;
   std::string reduction = "fast";
   int64_t ddp_timeout = 1800;
   // Evaluation

@@ -5,6 +5,8 @@
 
 #include "duoka/comm/mesh.h"
 #include "duoka/core/parameter.h"
+#include "duoka/model/context_axis.h"
+#include "duoka/model/tensor_axis.h"
 #include "duoka/parallel/plan.h"
 
 namespace duoka::parallel {
@@ -15,7 +17,7 @@ struct SumGroups;
 /// Where this rank stands in a plan, and the groups that takes: made before the model, which is loaded by it.
 ///
 ///   Layout layout(plan, world);
-///   … load the model, calling layout.keep(parameter) for each parameter read …
+///   … load the model with the layout's axes, calling layout.keep(parameter) for each parameter read …
 ///   auto engine = assemble(chain, layout, options);
 ///
 /// Not copyable; outlives its engine.
@@ -40,6 +42,10 @@ class Layout final {
   };
   DataShare data_share() const;
 
+  /// What a model's layers share with other ranks: for its constructor or loader.
+  std::shared_ptr<const model::TensorAxis> tensor_axis() const { return tensor_axis_; }
+  std::shared_ptr<const model::ContextAxis> context_axis() const { return context_axis_; }
+
   /// To be called for each parameter as soon as it has been read, and before the next is: with ZeRO-3 this
   /// rank keeps its rows and gives the memory back. Parameters it is not called for are taken when the engine
   /// is made.
@@ -53,6 +59,8 @@ class Layout final {
   Plan plan_;
   comm::Mesh mesh_;
   std::unique_ptr<SumGroups> sum_groups_;
+  std::shared_ptr<const model::TensorAxis> tensor_axis_;
+  std::shared_ptr<const model::ContextAxis> context_axis_;
   std::unique_ptr<ParameterShards> shards_;
 };
 
