@@ -242,6 +242,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
 int run(const CommandLine& line) {
   const TrainArguments arguments = read_train_arguments(OptionWords::parse(line.words));
   check_early(arguments);
+  if (line.num_cards > 0) parallel::resolve(parallel_plan(arguments), line.num_cards);
   return run_on_ranks(line, arguments.ddp_timeout,
                       [&](RankContext& context) { return train_on(arguments, context); });
 }
