@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts as a user asks for them: keys of `duoka train`, files that come out, what is refused.
+#include <gmock/gmock.h>
+
+#include "cli/cli_files.h"
+
+namespace duoka::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class LayoutsTest : public ::testing::Test {
+ protected:
+  /// Three updates of four micro-batches of one row, whatever the cards. Exact reduction.
+  Words train(const std::string& output, int num_cards, Words more) const {
+    more.insert(more.end(),
+                {"max_steps=3", "per_device_train_batch_size=1", "reduction=exact", "learning_rate=0.01",
+                 "lora_dropout=0.1", "gradient_accumulation_steps=" + std::to_string(4 / num_cards),
+                 "--cards", std::to_string(num_cards)});
+    return shop_.train(output, more);
+  }
+  std::string bytes(const std::filesystem::path& name) const { return read_text_file(shop_ / name); }
+
+  Workshop shop_;
+};
+
+TEST_F(LayoutsTest, AdapterIsTheSameFileFromAnyZeroStage) {
+  const Outcome alone = run_duoka(train("alone", 1, {}));
+  ASSERT_EQ(alone.exit_code, 0) << alone.all();
+  for (const std::string stage : {"0", "1", "2", "3"}) {
+    const Outcome shared = run_duoka(train("zero" + stage, 2, {"zero_stage=" + stage}));
+    ASSERT_EQ(shared.exit_code, 0) << shared.all();
+    for (const char* name : {"adapter_model.safetensors", "checkpoint-3/adapter_model.safetensors"})
+      EXPECT_TRUE(bytes("zero" + stage + "/" + name) == bytes(std::string("alone/") + name))
+          << stage << ' ' << name;
+    const std::string spread = stage == "0" ? "\n" : "; data 2, ZeRO-" + stage + "\n";
+    EXPECT_THAT(shared.err, HasSubstr("ranks       2 on CPU, over gloo" + spread));
+  }
+}
+
+TEST_F(LayoutsTest, WholeModelIsTheSameFileAndACheckpointGoesOnAlone) {
+  const Outcome alone = run_duoka(train("alone", 1, {"finetuning_type=full"}));
+  ASSERT_EQ(alone.exit_code, 0) << alone.all();
+  const Outcome shared =
+      run_duoka(train("zero3", 4, {"finetuning_type=full", "zero_stage=3", "save_steps=2"}));
+  ASSERT_EQ(shared.exit_code, 0) << shared.all();
+  EXPECT_TRUE(bytes("zero3/model.safetensors") == bytes("alone/model.safetensors"));
+  const Outcome rest = run_duoka(
+      train("rest", 1,
+            {"finetuning_type=full", "resume_from_checkpoint=" + (shop_ / "zero3/checkpoint-2").string()}));
+  ASSERT_EQ(rest.exit_code, 0) << rest.all();
+  EXPECT_TRUE(bytes("rest/model.safetensors") == bytes("alone/model.safetensors"));
+}
+
+TEST_F(LayoutsTest, TensorAndContextCardsWriteWholeFiles) {
+  const Words full{"finetuning_type=full", "gradient_checkpointing=true"};
+  const Outcome alone = run_duoka(train("alone", 1, full));
+  ASSERT_EQ(alone.exit_code, 0) << alone.all();
+  for (const std::string key : {"tensor_parallel_size=2", "context_parallel_size=2"}) {
+    Words words = full;
+    words.insert(words.end(), {key, "zero_stage=3"});
+    const Outcome shared = run_duoka(train(key, 4, words));
+    ASSERT_EQ(shared.exit_code, 0) << shared.all();
+    EXPECT_EQ(bytes(key + "/model.safetensors").size(), bytes("alone/model.safetensors").size());
+    EXPECT_EQ(bytes(key + "/config.json"), bytes("alone/config.json"));
+  }
+}
+
+TEST_F(LayoutsTest, SizesThatCannotWorkAreRefusedOnceBeforeARankStarts) {
+  const auto refused = [&](const std::string& cards, const Words& more) {
+    Words words = more;
+    words.insert(words.end(), {"--cards", cards});
+    const Outcome outcome = run_duoka(shop_.train("out", words));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
+    EXPECT_THAT(outcome.err, Not(HasSubstr("on rank")));
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("3", {"tensor_parallel_size=2"}),
+              AllOf(HasSubstr("takes 2 ranks, which does not divide the 3"), HasSubstr("a multiple of 2")));
+  EXPECT_THAT(
+      refused("4", {"tensor_parallel_size=4"}),
+      AllOf(HasSubstr("4 attention heads and 2 key-value heads"), HasSubstr("sizes that work: 1, 2")));
+  EXPECT_THAT(refused("4", {"zero_stage=3", "zero_shard_size=3"}), HasSubstr("sizes that work: 1, 2, 4"));
+  EXPECT_THAT(refused("2", {"zero_shard_size=2"}), HasSubstr("set zero_stage to 1, 2 or 3"));
+  EXPECT_THAT(refused("2", {"zero_stage=4"}), HasSubstr("wanted 0, 1, 2 or 3"));
+  EXPECT_FALSE(std::filesystem::exists(shop_ / "out"));
+}
+
+}  // namespace
+}  // namespace duoka::testing
