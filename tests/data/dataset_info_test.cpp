@@ -95,7 +95,10 @@ TEST_F(DatasetInfo, UnknownNamesAreTheUsersMistake) {
   const auto refused = [&](const std::string& name) {
     return message_of<ConfigError>([&] { find(R"({"file_name": "a.json"})", {name}); });
   };
-  EXPECT_THAT(refused("nope"), HasSubstr("dataset 'nope': no such file, and no such entry in "));
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_THAT(refused("nope"),
+              HasSubstr("dataset 'nope': no such file (in " + here + "), and no such entry in "));
+  EXPECT_THAT(refused("/no/such"), HasSubstr("dataset '/no/such': no such file, and no such entry in "));
   EXPECT_THAT(refused("y"), HasSubstr("dataset 'y'"));
   EXPECT_THAT(refused(""), HasSubstr("dataset ''"));
 }
