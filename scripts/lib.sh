@@ -75,9 +75,18 @@ setup() {
   install_torch
 }
 
+# A folder that was moved or copied takes its build folder along, whose cache names the place it was made at.
+is_cache_of_another_folder() {
+  local home
+  home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' build/release/CMakeCache.txt 2>/dev/null)
+  [ -n "$home" ] && ! [ "$home" -ef . ]
+}
+
 # build TARGET…: in build/release; `all` for everything.
 build() {
-  step "Configuring" cmake --preset release || fail "cmake failed ($log)"
+  local fresh=()
+  is_cache_of_another_folder && fresh=(--fresh)
+  step "Configuring" cmake --preset release "${fresh[@]}" || fail "cmake failed ($log)"
   printf 'Building (%s jobs):\n' "$(nproc)"
   if [ -t 1 ]; then
     cmake --build --preset release --target "$@" || fail "the build failed"
