@@ -104,7 +104,11 @@ void write_tuned(const fs::path& folder, model::Decoder& decoder, const TuningPl
                  const TrainArguments& arguments, const data::Tokenizer& tokenizer,
                  const parallel::WholeParameter& whole, const Log& log) {
   if (plan.selection.finetuning_type == tune::FinetuningType::lora) {
-    tune::write_peft_adapter(folder, decoder, plan.selection, plan.lora, arguments.model_name_or_path, whole);
+    std::map<std::string, tune::LoraConfig> own_lora;
+    if (plan.adapter)
+      for (const auto& module : plan.adapter->modules) own_lora[module.name] = module.lora;
+    tune::write_peft_adapter(folder, decoder, plan.selection, plan.lora, arguments.model_name_or_path, whole,
+                             own_lora);
     return;
   }
   model::ExportOptions options;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "duoka/core/layer.h"
+#include "duoka/core/layer_range.h"
 
 namespace duoka::parallel {
 
@@ -25,12 +26,6 @@ struct WalkOptions {
   bool recompute = false;
   /// Lowest stage whose backward runs; layers below save nothing and are not walked back.
   int64_t lowest_stage = 0;
-};
-
-/// Layers [first, last) of a chain.
-struct LayerRange {
-  int64_t first = 0;
-  int64_t last = 0;
 };
 
 /// What one layer's forward leaves until its backward: its input when it is run again, else its saved

@@ -217,21 +217,28 @@ void take(Parameter& parameter, at::Tensor whole) {
     whole = whole.narrow(dim, parameter.offset[static_cast<size_t>(dim)], parameter.value.size(dim));
   parameter.value.copy_(whole);
 }
+
+bool has_tensor(const model::ModelConfig& config, const std::string& name) {
+  const auto tensors = model::tensors_of(config);
+  return std::ranges::any_of(tensors, [&](const auto& tensor) { return tensor.name == name; });
+}
 }  // namespace
 
 void apply_adapter(model::Decoder& decoder, const PeftAdapter& adapter, bool is_trainable, uint64_t seed) {
   for (const auto& module : adapter.modules) {
-    model::Linear& linear = decoder.linear(module.name);
-    auto lora = std::make_unique<LoraAdapter>(linear, module.lora, seed);
+    model::Linear* linear = decoder.find_linear(module.name);
+    if (linear == nullptr) continue;
+    auto lora = std::make_unique<LoraAdapter>(*linear, module.lora, seed);
     take(lora->a(), module.a);
     take(lora->b(), module.b);
     lora->a().is_trainable = lora->b().is_trainable = is_trainable;
-    linear.attach(std::move(lora));
+    linear->attach(std::move(lora));
   }
   for (const auto& [name, value] : adapter.saved_weights) {
-    Parameter* parameter = decoder.find(name);
-    if (!parameter) throw StateError("the adapter was read for another model: no " + name);
-    take(*parameter, value);
+    if (Parameter* parameter = decoder.find(name))
+      take(*parameter, value);
+    else if (!has_tensor(decoder.config(), name))
+      throw StateError("the adapter was read for another model: no " + name);
   }
   const auto& trained = adapter.selection.trainable_parameters;
   decoder.set_trainable([&](const std::string& name) {

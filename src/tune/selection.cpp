@@ -183,8 +183,8 @@ void apply_selection(model::Decoder& decoder, const Selection& selection, const 
                                                 selection.trainable_parameters.end());
   decoder.set_trainable([&](const std::string& name) { return trained.contains(name); });
   for (const auto& module : selection.adapted_modules) {
-    model::Linear& linear = decoder.linear(module);
-    linear.attach(std::make_unique<LoraAdapter>(linear, lora, seed));
+    if (model::Linear* linear = decoder.find_linear(module))
+      linear->attach(std::make_unique<LoraAdapter>(*linear, lora, seed));
   }
 }
 

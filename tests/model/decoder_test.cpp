@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/model/decoder.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <ATen/Parallel.h>
@@ -143,6 +144,71 @@ TEST(TiedDecoder, HeadIsTheEmbedding) {
   Decoder decoder = Decoder::load(testing::fixture("cases/models/tiny-llama-tied"));
   EXPECT_EQ(decoder.find("lm_head.weight"), decoder.find("model.embed_tokens.weight"));
   EXPECT_EQ(&decoder.head().weight(), &decoder.embedding().weight());
+}
+
+/// Some layers of a tiny model, and the names that its source was asked for.
+struct Stage {
+  std::vector<std::string> read;
+  Decoder decoder;
+  Stage(const std::string& model, std::vector<LayerRange> layers)
+      : decoder(Decoder::load(testing::fixture("cases/models/" + model),
+                              {.layers = std::move(layers), .on_parameter = [this](Parameter& parameter) {
+                                 read.push_back(parameter.name);
+                               }})) {}
+};
+
+TEST(DecoderStages, HoldAndReadOnlyTheirLayers) {
+  Decoder whole = Decoder::load(testing::fixture("cases/models/tiny-llama"));
+  Stage first("tiny-llama", {{0, 1}, {2, 3}}), last("tiny-llama", {{1, 2}, {3, 4}});
+  EXPECT_EQ(first.decoder.chain().layers.size(), 2u);
+  EXPECT_EQ(first.decoder.chain().objective, nullptr);
+  EXPECT_EQ(last.decoder.chain().layers.size(), 1u);
+  EXPECT_NE(last.decoder.chain().objective, nullptr);
+  EXPECT_EQ(first.decoder.num_blocks(), 2);
+  std::vector<std::string> all = first.read;
+  all.insert(all.end(), last.read.begin(), last.read.end());
+  std::ranges::sort(all);
+  std::vector<std::string> wanted;
+  for (const auto& [name, shape] : tensors_of(whole.config())) wanted.push_back(name);
+  std::ranges::sort(wanted);
+  EXPECT_EQ(all, wanted);  // each once
+
+  EXPECT_EQ(first.decoder.linears().size(), 7u);
+  EXPECT_EQ(first.decoder.find_linear("model.layers.0.mlp.up_proj"), nullptr);
+  EXPECT_NE(first.decoder.find_linear("model.layers.1.mlp.up_proj"), nullptr);
+  EXPECT_THROW(first.decoder.find_linear("model.layers.2.mlp.up_proj"), StateError);
+  EXPECT_THROW(first.decoder.linear("model.layers.0.mlp.up_proj"), StateError);
+  EXPECT_EQ(first.decoder.find("model.norm.weight"), nullptr);
+  EXPECT_NO_THROW(first.decoder.embedding());
+  EXPECT_NO_THROW(first.decoder.block(1));
+  EXPECT_THROW(first.decoder.block(0), StateError);
+  EXPECT_THROW(first.decoder.head(), StateError);
+  EXPECT_THROW(last.decoder.embedding(), StateError);
+  EXPECT_EQ(last.decoder.dtype(), at::kFloat);
+  auto cache = last.decoder.make_cache();
+  EXPECT_THROW(last.decoder.logits_cached(at::zeros({1}, at::kLong), cache), StateError);
+  EXPECT_THROW(last.decoder.loss_sum(stream_of({rows7()[1]})), StateError);
+}
+
+TEST(DecoderStages, InOrderMakeUpTheModel) {
+  Decoder whole = Decoder::load(testing::fixture("cases/models/tiny-llama-tied"));
+  Stage first("tiny-llama-tied", {{0, 2}}), last("tiny-llama-tied", {{2, 4}});
+  const Stream stream = stream_of({rows7()[1]});
+  at::Tensor x;
+  Saved nothing(false);
+  for (Stage* stage : {&first, &last})
+    for (const auto& layer : stage->decoder.chain().layers) x = layer->forward(x, stream, nothing);
+  EXPECT_EQ(last.decoder.chain().objective->loss_sum(x, stream), whole.loss_sum(stream));
+  Parameter* copy = last.decoder.find("lm_head.weight");
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->name, "model.embed_tokens.weight");
+  EXPECT_EQ(copy, &last.decoder.head().weight());
+}
+
+TEST(DecoderStages, RangesThatAreNoneAreRefused) {
+  for (const std::vector<LayerRange>& layers :
+       {std::vector<LayerRange>{{0, 5}}, {{1, 1}}, {{2, 3}, {0, 1}}, {{-1, 2}}})
+    EXPECT_THROW(Stage("tiny-llama", layers), StateError);
 }
 
 // Case F08: folders whose index, shards and head disagree, made as the case's script makes them.

@@ -63,11 +63,12 @@ void apply_adapter(model::Decoder& decoder, const PeftAdapter& adapter, bool is_
 
 /// Writes adapter_config.json and adapter_model.safetensors as peft 0.21 does: tensor names, all keys,
 /// f32 or the dtype trained in, modules to save whole. The folder exists; files there are replaced
-/// atomically. `base_model`: what base_model_name_or_path says. `value_of`: gives a parameter whole by name, where
-/// `decoder` has less than that; asked once for each.
+/// atomically. `base_model`: what base_model_name_or_path says. `value_of`: gives a parameter whole by name,
+/// where `decoder` has less than that; asked once for each file's tensor. `own_lora`: for modules whose rank
+/// or alpha is not `lora`'s; the modules in `decoder` know by themselves.
 using ValueOf = std::function<at::Tensor(const std::string& name)>;
 void write_peft_adapter(const std::filesystem::path& folder, model::Decoder& decoder,
                         const Selection& selection, const LoraConfig& lora, const std::string& base_model,
-                        const ValueOf& value_of = {});
+                        const ValueOf& value_of = {}, const std::map<std::string, LoraConfig>& own_lora = {});
 
 }  // namespace duoka::tune

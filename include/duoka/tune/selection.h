@@ -53,7 +53,7 @@ struct Selection {
 /// the embedding), a module is to be adapted and saved whole, or nothing would train.
 Selection select(const model::ModelConfig& config, const SelectionOptions& options);
 
-/// Puts a LoraAdapter on every selected module of `decoder` and marks what trains: the adapters, and the
+/// Puts a LoraAdapter on every selected module that `decoder` holds and marks what trains: the adapters, and the
 /// selected base parameters. With FinetuningType::full no adapter, only the marks.
 /// Throws StateError when a module carries an adapter already, ConfigError as LoraAdapter does.
 void apply_selection(model::Decoder& decoder, const Selection& selection, const LoraConfig& lora,
