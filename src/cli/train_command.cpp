@@ -178,6 +178,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   const TrainData data = open_data(arguments, find_data(arguments), encoder, log);
 
   parallel::Layout layout(parallel_plan(arguments), context.group);
+  layout.share_layers(parallel::stack_of(config));
   const auto seed = static_cast<uint64_t>(arguments.seed);
   std::function<void(Parameter&)> keep = [&](Parameter& parameter) { layout.keep(parameter); };
   // Weights that an adapter brings with it are put in place of whole ones.
@@ -187,6 +188,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
                                         .log = log,
                                         .tensor_axis = layout.tensor_axis(),
                                         .context_axis = layout.context_axis(),
+                                        .layers = layout.layers(),
                                         .on_parameter = keep};
   model::Decoder decoder = model::Decoder::load(arguments.model_name_or_path, load_options);
   apply_tuning(decoder, plan, seed);

@@ -18,6 +18,7 @@
 #include "parallel/loss_sums.h"
 #include "parallel/make_slots.h"
 #include "parallel/parameter_shards.h"
+#include "parallel/pipeline_walk.h"
 #include "parallel/row_publisher.h"
 #include "parallel/same_model.h"
 #include "parallel/sum_tree.h"
@@ -32,22 +33,27 @@ constexpr const char* nothing_to_train =
     "nothing to train: every parameter is frozen; check finetuning_type and what it selects";
 
 /// The lowest stage with something to train; below it nothing is walked back.
-int64_t lowest_trained_stage(const Chain& chain) {
+int64_t lowest_trained_stage(const Chain& chain, const comm::Group& world) {
   int64_t lowest = std::numeric_limits<int64_t>::max();
   for (const auto& [parameter, stage] : complete_stages(chain)) lowest = std::min(lowest, stage);
-  if (lowest == std::numeric_limits<int64_t>::max()) throw ConfigError(nothing_to_train);
+  // Of a pipeline some ranks may have only frozen layers.
+  at::Tensor on_any_rank = at::tensor({lowest}, at::kLong);
+  comm::all_reduce(on_any_rank, comm::Op::min, world);
+  if (on_any_rank.item<int64_t>() == std::numeric_limits<int64_t>::max()) throw ConfigError(nothing_to_train);
   return lowest;
 }
 
 /// Before gradients are allocated and masters are copied, the ranks must agree.
 Chain& agreed(Chain& chain, const Layout& layout) {
-  if (!chain.objective) throw StateError("the chain has no objective");
+  if (!chain.objective && layout.plan().pipeline == 1) throw StateError("the chain has no objective");
   const at::NoGradGuard no_grad;
   const SumGroups& groups = layout.sum_groups();
   for (const comm::Group* group : {&groups.shard, &groups.slice_replicas}) {
     check_same_model(chain.parameters(), *group);
     share_trainable_values(chain.parameters(), *group);
   }
+  for (Parameter* parameter : chain.parameters())
+    if (groups.is_tied(*parameter)) share_trainable_values({parameter}, groups.replicas_of(*parameter));
   return chain;
 }
 
@@ -89,7 +95,9 @@ class Engine::Impl {
  public:
   Impl(Chain& chain, Layout& layout, const EngineOptions& options)
       : chain_(agreed(chain, layout)), layout_(layout), exact_(options.exact) {
-    walk_ = {options.recompute, lowest_trained_stage(chain)};
+    walk_ = {options.recompute, lowest_trained_stage(chain, layout.world())};
+    if (layout.plan().pipeline > 1)
+      pipeline_ = std::make_unique<PipelineWalk>(chain, layout, options.recompute);
     const bool has_sharded_gradients = layout.plan().zero_stage >= 2;
     sums_ =
         make_gradient_sums(chain, layout.sum_groups(), options.bucket_bytes, has_sharded_gradients, exact_);
@@ -107,6 +115,8 @@ class Engine::Impl {
       throw StateError("forward_backward() before finish_gradients() of the last one");
     check_trained_tokens(micro, trained_tokens);
     const std::vector<Stream> parts = parts_of(micro);
+    const double scale = 1.0 / static_cast<double>(trained_tokens);
+    if (pipeline_) return forward_backward_in_pipeline(useful(micro, parts), scale);
     const std::vector<const Stream*> streams = steps_of(micro, parts);
     const auto order = order_of(static_cast<int64_t>(streams.size()));
     ExactSum loss_sum;
@@ -114,8 +124,7 @@ class Engine::Impl {
     for (size_t i = 0; i < order.size(); ++i) {
       sums_->begin_step({i + 1 == order.size(), order[i].num_additions});
       if (const Stream* stream = streams[static_cast<size_t>(order[i].leaf)])
-        loss_sum.add(
-            walk_forward_backward(chain_, *stream, 1.0 / static_cast<double>(trained_tokens), walk_, work));
+        loss_sum.add(walk_forward_backward(chain_, *stream, scale, walk_, work));
       else if (layout_.shards() != nullptr)
         walk_idle(chain_, walk_, work);
       sums_->complete(0);
@@ -140,10 +149,16 @@ class Engine::Impl {
     const std::vector<Stream> parts = parts_of(streams);
     std::vector<const Stream*> steps = useful(streams, parts);
     if (layout_.shards() != nullptr) steps.resize(agreed_count(steps.size()), nullptr);
-    StageWork work = stage_work(0);
-    LossSums own = walk_streams(chain_, steps, work);
-    // Ranks of the tensor axis walk the same tokens; the objective gives the loss on the first.
-    if (layout_.mesh().coordinate(comm::Axis::tensor) != 0) own.num_trained = 0;
+    LossSums own;
+    if (pipeline_) {
+      own.loss_sum = pipeline_->loss_sum(steps);
+      for (const Stream* stream : steps) own.num_trained += stream->num_trained;
+    } else {
+      StageWork work = stage_work(0);
+      own = walk_streams(chain_, steps, work);
+    }
+    // Ranks of the tensor and the pipeline axis walk the same tokens; one of them has the loss.
+    if (layout_.mesh().coordinate(comm::Axis::tensor) != 0 || !chain_.objective) own.num_trained = 0;
     return sum_over(own, layout_.world());
   }
 
@@ -162,6 +177,14 @@ class Engine::Impl {
  private:
   StageWork stage_work(int64_t lowest_stage) {
     return {layout_.shards(), sums_.get(), static_cast<int64_t>(chain_.layers.size()), lowest_stage};
+  }
+
+  /// One step of the sums for all micro-batches: they overlap.
+  ExactSum forward_backward_in_pipeline(const std::vector<const Stream*>& streams, double scale) {
+    sums_->begin_step({});
+    ExactSum loss_sum = pipeline_->forward_backward(streams, scale, *sums_);
+    sums_->complete(0);
+    return loss_sum;
   }
 
   /// What this rank computes of each micro-batch, where the context axis shares its tokens; else nothing.
@@ -210,6 +233,7 @@ class Engine::Impl {
   Layout& layout_;
   bool exact_;
   WalkOptions walk_;
+  std::unique_ptr<PipelineWalk> pipeline_;  // null without one
   std::unique_ptr<GradientSums> sums_;
   std::vector<Slot> slots_;
   std::vector<at::Tensor> visible_;  // for each slot, where the layers (or the next gather) see its numbers

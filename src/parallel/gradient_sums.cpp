@@ -26,12 +26,14 @@ struct Entry {
 };
 
 /// Trainable parameters from the stage completed first to that completed last.
-std::vector<Entry> in_order_of_completion(const Chain& chain) {
+std::vector<Entry> in_order_of_completion(const Chain& chain, const SumGroups& groups) {
   const auto stages = complete_stages(chain);
   std::vector<Entry> entries;
   for (Parameter* parameter : chain.parameters())
     if (const auto found = stages.find(parameter); found != stages.end())
-      entries.push_back({parameter, found->second});
+      // Last of all where another stage of the pipeline shares it, which cannot start its sum earlier: a rank
+      // that waited for that one in between would keep it waiting.
+      entries.push_back({parameter, groups.is_tied(*parameter) ? 0 : found->second});
   // Stable: within a stage chain order, which is the same on every rank.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.stage > b.stage; });
@@ -57,12 +59,12 @@ at::TensorOptions GradientBucket::options() const {
 }
 
 const comm::Group& SumGroups::replicas_of(const Parameter& parameter) const {
-  if (const auto tied = tied_replicas.find(parameter.name); tied != tied_replicas.end()) return tied->second;
+  if (is_tied(parameter)) return tied_replicas.at(parameter.name);
   return parameter.is_whole() ? whole_replicas : slice_replicas;
 }
 
 std::vector<GradientBucket> make_buckets(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes) {
-  const std::vector<Entry> entries = in_order_of_completion(chain);
+  const std::vector<Entry> entries = in_order_of_completion(chain, groups);
   std::vector<GradientBucket> buckets;
   GradientBucket open;
   int64_t open_bytes = 0;

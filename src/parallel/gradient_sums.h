@@ -26,6 +26,7 @@ struct SumGroups {
   std::map<std::string, comm::Group> tied_replicas = {};
 
   const comm::Group& replicas_of(const Parameter& parameter) const;
+  bool is_tied(const Parameter& parameter) const { return tied_replicas.contains(parameter.name); }
 };
 
 /// One walk along the chain and back of those that an update makes.

@@ -33,6 +33,20 @@ comm::Group context_group(comm::Mesh& mesh) {
   return group.size() == 1 ? group : comm::duplicate(group, group.axis());
 }
 
+/// The ranks of the first and the last stage that hold the same rows of a tied parameter; every other rank is
+/// alone.
+comm::Group tied_group(const comm::Mesh& mesh, bool is_sharded) {
+  const int stage = mesh.coordinate(Axis::pipeline);
+  int color = mesh.coordinate(Axis::tensor), num_colors = mesh.size(Axis::tensor);
+  if (is_sharded)
+    for (const Axis axis : {Axis::context, Axis::shard}) {
+      color += mesh.coordinate(axis) * num_colors;
+      num_colors *= mesh.size(axis);
+    }
+  const bool is_end = stage == 0 || stage == mesh.size(Axis::pipeline) - 1;
+  return comm::split(mesh.world(), is_end ? color : num_colors + mesh.world().rank(), "tied weights");
+}
+
 }  // namespace
 
 Layout::Layout(const Plan& plan, const comm::Group& world)
@@ -40,7 +54,8 @@ Layout::Layout(const Plan& plan, const comm::Group& world)
       mesh_(world, mesh_shape(plan_)),
       sum_groups_(make_sum_groups(mesh_, plan_.zero_stage > 0)),
       tensor_axis_(make_tensor_axis(mesh_.group({Axis::tensor}))),
-      context_axis_(make_context_axis(context_group(mesh_))) {
+      context_axis_(make_context_axis(context_group(mesh_))),
+      pipeline_group_(mesh_.group({Axis::pipeline})) {
   if (plan_.zero_stage == 3 && sum_groups_->shard.size() > 1)
     shards_ = std::make_unique<ParameterShards>(sum_groups_->shard);
 }
@@ -56,6 +71,25 @@ Layout::DataShare Layout::data_share() const {
           mesh_.size(Axis::shard) * copies,
           mesh_.coordinate(Axis::context) == 0 && mesh_.coordinate(Axis::tensor) == 0 &&
               mesh_.coordinate(Axis::pipeline) == 0};
+}
+
+void Layout::share_layers(const Stack& stack) {
+  if (plan_.pipeline == 1) return;
+  const auto num_layers = static_cast<int64_t>(stack.costs.size());
+  const int num_stages = plan_.pipeline * plan_.chunks;
+  if (!plan_.split.empty()) check_split(plan_.split, num_layers, num_stages);
+  const auto counts = plan_.split.empty() ? stage_split(stack.costs, num_stages) : plan_.split;
+  layers_.clear();
+  int64_t first = 0;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const int64_t last = first + counts[static_cast<size_t>(stage)];
+    if (stage % plan_.pipeline == pipeline_group_.rank()) layers_.push_back({first, last});
+    first = last;
+  }
+  width_ = stack.width;
+  if (stack.tied.empty()) return;
+  const comm::Group tied = tied_group(mesh_, plan_.zero_stage > 0);
+  for (const std::string& name : stack.tied) sum_groups_->tied_replicas[name] = tied;
 }
 
 void Layout::keep(Parameter& parameter) {

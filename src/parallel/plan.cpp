@@ -38,6 +38,17 @@ int data_ranks(const Plan& plan, int num_ranks, int model_ranks) {
   return left;
 }
 
+void check_pipeline(const Plan& plan) {
+  pipeline_lists({plan.schedule, plan.pipeline, 0, plan.chunks});
+  if (plan.pipeline == 1 && (plan.chunks > 1 || !plan.split.empty()))
+    throw ConfigError(
+        "a split of the layers into pipeline stages without a pipeline; set pipeline_parallel_size to 2 or "
+        "more");
+  if (plan.pipeline > 1 && plan.zero_stage > 1)
+    throw ConfigError(text("zero_stage = ", plan.zero_stage, " with pipeline_parallel_size = ", plan.pipeline,
+                           ": a pipeline needs its gradients until the update ends; use zero_stage 0 or 1"));
+}
+
 }  // namespace
 
 Plan resolve(const Plan& plan, int num_ranks) {
@@ -49,6 +60,7 @@ Plan resolve(const Plan& plan, int num_ranks) {
   require_at_least_one("tensor_parallel_size", plan.tensor);
   require_at_least_one("pipeline_parallel_size", plan.pipeline);
   require_at_least_one("context_parallel_size", plan.context);
+  check_pipeline(plan);
 
   Plan resolved = plan;
   resolved.data = data_ranks(plan, num_ranks, plan.tensor * plan.pipeline * plan.context);
@@ -84,6 +96,7 @@ std::string describe(const Plan& plan) {
     if (size > 1) parts.push_back(text(name, " ", size));
   if (parts.empty()) return "one rank";
   std::string line = join(parts, " x ");
+  if (plan.pipeline > 1) line += text(", ", schedule_name(plan.schedule));
   if (plan.zero_stage > 0) line += text(", ZeRO-", plan.zero_stage);
   if (plan.zero_stage > 0 && plan.shard < plan.data) line += text(" within ", plan.shard);
   return line;

@@ -98,6 +98,7 @@ double clip_gradients(std::span<Slot> slots, double norm, double max_norm) {
   if (!std::isfinite(norm) || max_norm == 0) return 1;
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return 1;
+  if (slots.empty()) return factor;  // a stage of a pipeline that is frozen
   std::vector<at::Tensor> grads;
   for (Slot& slot : slots) grads.push_back(slot.grad);
   at::_foreach_mul_(grads, factor);

@@ -10,8 +10,10 @@
 #include <ATen/ATen.h>
 
 #include "duoka/core/layer.h"
+#include "duoka/core/layer_range.h"
 #include "duoka/parallel/autograd_layer.h"
 #include "duoka/parallel/mean_squared_error.h"
+#include "duoka/parallel/stack.h"
 
 namespace duoka::test {
 
@@ -24,7 +26,23 @@ struct ToyOptions {
   /// Blocks below this one, and the embedding when it is not tied, are frozen.
   int first_trained_block = -1;
   double offset = 0;  ///< Added to every weight: another model of the same shape.
+  /// What is made of it; empty: all. Embedding, blocks, head, objective.
+  std::vector<LayerRange> layers = {};
+
+  bool has_layer(int64_t layer) const {
+    for (const LayerRange& range : layers)
+      if (range.contains(layer)) return true;
+    return layers.empty();
+  }
 };
+
+/// For Layout::share_layers(): the objective, which wants the head's width, stays with the head.
+inline parallel::Stack toy_stack(const ToyOptions& options) {
+  parallel::Stack stack{std::vector<double>(static_cast<size_t>(options.num_blocks) + 2, 1.0), options.width};
+  stack.costs.push_back(0);
+  if (options.is_tied) stack.tied = {"embedding.weight"};
+  return stack;
+}
 
 /// The same numbers in every thread and run: a sine of the place.
 inline at::Tensor toy_weight(at::IntArrayRef shape, double seed, const ToyOptions& options, bool is_trained) {
@@ -67,8 +85,9 @@ inline Chain make_toy(const ToyOptions& options = {}) {
       [table](const at::Tensor&, const Stream& s) { return table.index_select(0, s.ids); },
       AutogradLayer::NamedTensors{{"embedding.weight", table}});
   AutogradLayer& owner = *embedding;
-  chain.layers.push_back(std::move(embedding));
+  if (options.has_layer(0)) chain.layers.push_back(std::move(embedding));
   for (int i = 0; i < options.num_blocks; ++i) {
+    if (!options.has_layer(1 + i)) continue;
     const bool is_trained = i >= options.first_trained_block;
     const auto w = toy_weight({options.width, options.width}, 1 + i, options, is_trained);
     const auto b = toy_weight({options.width}, 2 + i, options, is_trained);
@@ -77,12 +96,15 @@ inline Chain make_toy(const ToyOptions& options = {}) {
         [w, b](const at::Tensor& x, const Stream&) { return x + at::tanh(at::matmul(x, w.t()) + b); },
         AutogradLayer::NamedTensors{{name + ".weight", w}, {name + ".bias", b}}));
   }
+  if (!options.has_layer(options.num_blocks + 1)) return chain;
+  const bool shares_table = options.is_tied && options.has_layer(0);
   const auto head =
       options.is_tied ? table : toy_weight({options.vocabulary, options.width}, 5, options, true);
+  AutogradLayer::NamedTensors own;
+  if (!shares_table) own = {{options.is_tied ? "embedding.weight" : "head.weight", head}};
   auto last = std::make_unique<AutogradLayer>(
-      [head](const at::Tensor& x, const Stream&) { return at::matmul(x, head.t()); },
-      options.is_tied ? AutogradLayer::NamedTensors{} : AutogradLayer::NamedTensors{{"head.weight", head}});
-  if (options.is_tied) last->tie(owner);
+      [head](const at::Tensor& x, const Stream&) { return at::matmul(x, head.t()); }, std::move(own));
+  if (shares_table) last->tie(owner);
   chain.layers.push_back(std::move(last));
   chain.objective = std::make_unique<parallel::MeanSquaredError>([options](const Stream& s) {
     return at::one_hot(s.targets.clamp_min(0), options.vocabulary).to(options.dtype);

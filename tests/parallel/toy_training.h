@@ -93,8 +93,11 @@ inline ToyOutcome train_toy(int num_ranks, const ToySchedule& schedule, const To
   std::vector<BoxCollector> collectors;
   for (size_t i = 0; i <= schedule.size(); ++i) collectors.emplace_back(trainable(pattern));
   run_ranks(num_ranks, [&](const comm::Group& group) {
-    Chain chain = make_toy(toy);
     parallel::Layout layout(plan, group);
+    layout.share_layers(toy_stack(toy));
+    ToyOptions here = toy;
+    here.layers = layout.layers();
+    Chain chain = make_toy(here);
     const auto engine = parallel::assemble(chain, layout, options);
     for (size_t u = 0; u < schedule.size(); ++u) {
       const auto micro = toy_streams(schedule[u][static_cast<size_t>(layout.data_share().rank)]);

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "duoka/core/text.h"
 #include "support/run_ranks.h"
 #include "train/small_training.h"
 
@@ -118,6 +119,19 @@ std::vector<Grid> layouts() {
     add(zero + "_2_context_2", 4, {.zero_stage = stage, .context = 2});
   }
   add("tensor_2_context_2", 4, {.context = 2, .tensor = 2});
+  using parallel::PipelineSchedule;
+  for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_forward_one_backward,
+                              PipelineSchedule::interleaved, PipelineSchedule::zero_bubble}) {
+    const int chunks = schedule == PipelineSchedule::interleaved ? 2 : 1;
+    add(std::string("pipeline_2_") + parallel::schedule_name(schedule), 2,
+        {.pipeline = 2, .schedule = schedule, .chunks = chunks});
+  }
+  add("pipeline_4", 4, {.pipeline = 4});
+  for (const int stage : {0, 1})
+    add("pipeline_2_zero" + std::to_string(stage) + "_2", 4, {.zero_stage = stage, .pipeline = 2});
+  add("pipeline_2_tensor_2", 4, {.tensor = 2, .pipeline = 2});
+  add("pipeline_2_context_2", 4, {.context = 2, .pipeline = 2});
+  add("pipeline_2_zero1_2_tensor_2", 8, {.zero_stage = 1, .tensor = 2, .pipeline = 2});
   add("data_2_tensor_2_context_2", 8, {.context = 2, .tensor = 2});
   add("zero3_2_tensor_2_context_2", 8, {.zero_stage = 3, .context = 2, .tensor = 2});
   return all;
@@ -138,17 +152,22 @@ TEST(ResumeAcrossLayouts, LossesGoOnAsIfNothingHadHappened) {
     setup.save = {train::Interval::Unit::steps, 3};
     setup.plan = {.zero_stage = 3};
     train_on(4, setup, data, folder / "zero3");
+    setup.plan = {.pipeline = 2};
+    train_on(4, setup, data, folder / "pipeline");
     const std::vector<Grid> others = {{"one", 1, {}},
                                       {"data_2", 2, {}},
                                       {"tensor_2", 2, {.tensor = 2}},
                                       {"zero1_2_tensor_2", 4, {.zero_stage = 1, .tensor = 2}},
-                                      {"zero2_4", 4, {.zero_stage = 2}}};
-    for (const Grid& other : others) {
-      SCOPED_TRACE(other.name + "_" + name_of(way));
-      setup.plan = other.plan;
-      expect_near(train_on(other.num_ranks, setup, data, folder / other.name, folder / "zero3/checkpoint-3"),
-                  wanted);
-    }
+                                      {"zero2_4", 4, {.zero_stage = 2}},
+                                      {"pipeline_2", 2, {.pipeline = 2}}};
+    for (const char* from : {"zero3", "pipeline"})
+      for (const Grid& other : others) {
+        SCOPED_TRACE(text(from, " to ", other.name, "_", name_of(way)));
+        setup.plan = other.plan;
+        expect_near(
+            train_on(other.num_ranks, setup, data, folder / other.name, folder / from / "checkpoint-3"),
+            wanted);
+      }
   }
 }
 

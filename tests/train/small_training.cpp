@@ -111,6 +111,11 @@ train::TrainerOptions trainer_options(const SmallSetup& setup, const std::filesy
   return options;
 }
 
+const std::vector<LayerRange>& share_layers(parallel::Layout& layout, const std::filesystem::path& model) {
+  layout.share_layers(parallel::stack_of(model::read_config(model)));
+  return layout.layers();
+}
+
 }  // namespace
 
 SmallTraining::SmallTraining(const SmallSetup& setup, const SmallData& data,
@@ -123,6 +128,7 @@ SmallTraining::SmallTraining(const SmallSetup& setup, const SmallData& data,
                         .log = Log(group.rank()),
                         .tensor_axis = layout_.tensor_axis(),
                         .context_axis = layout_.context_axis(),
+                        .layers = share_layers(layout_, setup.model),
                         .on_parameter = [this](Parameter& parameter) { layout_.keep(parameter); }})) {
   tune::apply_selection(decoder_, tune::select(decoder_.config(), setup.selection), setup.lora, setup.seed);
   engine_ =
@@ -168,10 +174,13 @@ double SmallTraining::loss_of(const SmallData& data) {
   return sums.mean();
 }
 
+// From the selection, not from the decoder: that has a part of them under a pipeline.
 std::vector<std::string> SmallTraining::trained_names() {
-  std::vector<std::string> names;
-  for (const Parameter* parameter : decoder_.parameters())
-    if (parameter->is_trainable) names.push_back(parameter->name);
+  const tune::Selection selection = tune::select(decoder_.config(), setup_.selection);
+  std::vector<std::string> names = selection.trainable_parameters;
+  for (const std::string& module : selection.adapted_modules)
+    for (const char* kind : {".lora_A.weight", ".lora_B.weight"})
+      names.push_back("base_model.model." + module + kind);
   return names;
 }
 

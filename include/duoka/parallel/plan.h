@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "duoka/comm/mesh.h"
+#include "duoka/parallel/pipeline_schedule.h"
 
 namespace duoka::parallel {
 
@@ -20,6 +23,11 @@ struct Plan {
   int context = 1;   ///< Ranks that share the tokens of a micro-batch.
   int tensor = 1;    ///< Ranks that share each matrix.
   int pipeline = 1;  ///< Ranks that share the layers.
+  /// Of pipeline ranks: in which order each computes, how many pieces of the model it holds (more than one:
+  /// interleaved), and the layers of each piece in the order of the model (empty: spread by what they cost).
+  PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+  int chunks = 1;
+  std::vector<int64_t> split = {};
 };
 
 /// `plan` with every number known, checked against `num_ranks` before a card is touched.

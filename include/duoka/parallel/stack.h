@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "duoka/model/config.h"
+
+namespace duoka::parallel {
+
+/// What a pipeline must know of a model to share its layers out. Layers are the chain's and, as the last one,
+/// its objective.
+struct Stack {
+  std::vector<double> costs;  ///< Of each layer's arithmetic, in any unit.
+  int64_t width = 0;          ///< What goes from layer to layer is [tokens, width].
+  /// Names of parameters that the first and the last layer share; where they lie on different ranks, both
+  /// hold one.
+  std::vector<std::string> tied = {};
+};
+
+/// Of a decoder: the embedding (a lookup, no cost), its blocks and its head, by their multiplications a
+/// token.
+Stack stack_of(const model::ModelConfig& config);
+
+}  // namespace duoka::parallel
