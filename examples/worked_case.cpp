@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// One case from data to a saved model: a network that learns sin(x), trained with the mean squared error and
+// SGD 0.01 on a GPU where there is one, else on the CPU; saved, loaded again, and asked.
+//
+//   worked_case [folder] [--cards N]
+//
+// The model goes to folder/model.pt (torch::save: a module), the state to go on from to folder/checkpoint-N
+// (duoka's checkpoint: weights and optimizer state, readable on any number of ranks).
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "duoka/comm/collectives.h"
+#include "duoka/comm/session.h"
+#include "duoka/core/error.h"
+#include "duoka/core/samples.h"
+#include "duoka/data/distributed_sampler.h"
+#include "duoka/parallel/assemble.h"
+#include "duoka/parallel/autograd_layer.h"
+#include "duoka/parallel/mean_squared_error.h"
+#include "duoka/train/checkpoint.h"
+#include "duoka/train/gradients.h"
+#include "duoka/train/optimizer.h"
+
+namespace {
+
+using duoka::parallel::AutogradLayer;
+
+constexpr int64_t num_rows = 1000, batch_size = 20;
+constexpr int num_epochs = 50;
+
+/// The data set: x in [-3, 3], y = sin(x).
+struct DataSet {
+  torch::Tensor x, y;
+  explicit DataSet(torch::Device device)
+      : x(torch::linspace(-3, 3, num_rows, device).unsqueeze(1)), y(torch::sin(x)) {}
+};
+
+/// The model, as one writes it with libtorch.
+struct NetworkImpl : torch::nn::Module {
+  torch::nn::Linear hidden{register_module("hidden", torch::nn::Linear(1, 32))};
+  torch::nn::Linear output{register_module("output", torch::nn::Linear(32, 1))};
+  torch::Tensor forward(const torch::Tensor& x) { return output(torch::tanh(hidden(x))); }
+};
+TORCH_MODULE(Network);
+
+/// For the engine: the whole module as one layer, its parameters under the names it gives them.
+duoka::Chain make_chain(Network network, const DataSet& data) {
+  AutogradLayer::NamedTensors parameters;
+  for (const auto& item : network->named_parameters()) parameters.emplace_back(item.key(), item.value());
+  duoka::Chain chain;
+  chain.layers.push_back(std::make_unique<AutogradLayer>(
+      [network, x = data.x](const at::Tensor&, const duoka::Stream& batch) mutable {
+        return network(x.index_select(0, batch.ids));
+      },
+      parameters));
+  chain.objective = std::make_unique<duoka::parallel::MeanSquaredError>(
+      [y = data.y](const duoka::Stream& batch) { return y.index_select(0, batch.ids); });
+  return chain;
+}
+
+/// Saves after the last update. Slots lie on the ranks that own them, so the checkpoint is made by all.
+void save(const std::filesystem::path& folder, Network network, duoka::parallel::Engine& engine,
+          int64_t steps) {
+  duoka::train::RunState state;
+  state.step = steps;
+  state.optimizer = "sgd";
+  const auto checkpoint = duoka::train::save_checkpoint(folder, engine.slots(), state, engine.group());
+  if (engine.group().rank() == 0) {
+    torch::save(network, folder / "model.pt");
+    std::printf("saved model.pt and %s\n", checkpoint.filename().c_str());
+  }
+  duoka::comm::barrier(engine.group());  // nobody reads before it is written
+}
+
+/// What somebody else does with the file: no engine, no ranks.
+void ask(const std::filesystem::path& folder, torch::Device device, Network trained) {
+  Network loaded;
+  torch::load(loaded, folder / "model.pt", device);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor x = torch::tensor({{-2.0F}, {0.5F}, {1.5F}}, device);
+  const torch::Tensor y = loaded(x);
+  if (!torch::equal(y, trained(x)))
+    throw duoka::FormatError("model.pt: the loaded model answers differently");
+  for (int64_t i = 0; i < x.size(0); ++i)
+    std::printf("sin(%.1f) = %.3f, the loaded model says %.3f\n", x[i].item<double>(),
+                std::sin(x[i].item<double>()), y[i].item<double>());
+}
+
+void run(const duoka::comm::Session& session, const std::filesystem::path& folder) {
+  if (session.is_first()) std::filesystem::create_directories(folder);
+  torch::manual_seed(1);
+  const DataSet data(session.device());
+  Network network;
+  network->to(session.device());
+  duoka::Chain chain = make_chain(network, data);
+  duoka::parallel::Layout layout({}, session.group());
+  const auto engine = duoka::parallel::assemble(chain, layout);
+  const auto optimizer = duoka::train::make_sgd({});
+  optimizer->prepare(engine->slots());
+
+  std::vector<int64_t> own_rows;
+  for (int64_t row = session.group().rank(); row < num_rows; row += session.group().size())
+    own_rows.push_back(row);
+  const std::vector<duoka::Stream> all{duoka::make_samples(own_rows, session.device())};
+
+  const duoka::data::DistributedSampler sampler(num_rows, batch_size, 1, session.group().rank(),
+                                                session.group().size());
+  int64_t steps = 0;
+  for (int epoch = 0; epoch < num_epochs; ++epoch) {
+    for (const auto& batch : sampler.epoch(epoch)) {
+      const std::vector<duoka::Stream> micro{duoka::make_samples(batch.rows, session.device())};
+      engine->forward_backward(micro, batch.num_rows);
+      engine->finish_gradients();
+      optimizer->step(engine->slots(), 0.01);
+      engine->publish();
+      ++steps;
+    }
+    const double loss = engine->evaluate(all).mean();
+    if (session.is_first() && (epoch + 1) % 5 == 0) std::printf("epoch %d loss %.6f\n", epoch + 1, loss);
+  }
+  save(folder, network, *engine, steps);
+  if (session.is_first()) ask(folder, session.device(), network);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return duoka::comm::run_main(argc, argv, [&](const duoka::comm::Session& session) {
+    run(session, argc > 1 ? argv[1] : "worked_case.out");
+  });
+}
