@@ -24,7 +24,7 @@ data::Conversation opening(const GenerateArguments& arguments) {
 /// Answers into stdout; Ctrl-C ends this reply and not the chat.
 std::string answer(Speaker& speaker, const data::Conversation& conversation) {
   const train::StopSignal stop;
-  const std::string reply = speaker.reply(speaker.prompt_ids(conversation), [&](const std::string& piece) {
+  std::string reply = speaker.reply(speaker.prompt_ids(conversation), [&](const std::string& piece) {
     std::cout << piece << std::flush;
     return std::cout.good() && stop.received() == 0;
   });

@@ -71,8 +71,9 @@ fs::path folder_of(const fs::path& path) {
 }
 
 /// "out/" and "out" are the same folder; a name is needed to make a sibling's.
-fs::path without_trailing_slash(const fs::path& path) {
-  return path.has_filename() ? path : path.parent_path();
+fs::path without_trailing_slash(fs::path path) {
+  if (path.has_filename()) return path;
+  return path.parent_path();
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -122,7 +123,7 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 }
 
 AtomicDirectory::AtomicDirectory(fs::path final_path)
-    : final_path_(without_trailing_slash(final_path)),
+    : final_path_(without_trailing_slash(std::move(final_path))),
       temporary_(folder_of(final_path_) / text(".", final_path_.filename().string(), ".partial")) {
   std::error_code code;
   if (fs::exists(fs::symlink_status(final_path_, code)))

@@ -180,7 +180,7 @@ std::vector<int64_t> first_numbers(int64_t count) {
 
 }  // namespace
 
-RowSet::RowSet(std::shared_ptr<const Dataset> dataset)
+RowSet::RowSet(const std::shared_ptr<const Dataset>& dataset)
     : RowSet(dataset, first_numbers(dataset->num_rows())) {}
 
 RowSet::RowSet(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> ids)
@@ -217,7 +217,7 @@ Split split(std::shared_ptr<const Dataset> dataset, double val_size, uint64_t se
   ids.erase(ids.begin(), ids.begin() + num_out);
   std::sort(ids.begin(), ids.end());
   std::sort(out.begin(), out.end());
-  return {RowSet(dataset, std::move(ids)), RowSet(dataset, std::move(out))};
+  return {RowSet(dataset, std::move(ids)), RowSet(std::move(dataset), std::move(out))};
 }
 
 }  // namespace duoka::data

@@ -52,7 +52,7 @@ struct Footer {
   std::array<uint64_t, 2> content_hash{};  ///< XXH3-128 of all before the footer.
   uint64_t footer_hash = 0;                ///< XXH3-64 of the footer before this field.
 };
-static_assert(sizeof(Footer) == 14 * 8);
+static_assert(sizeof(Footer) == 14 * sizeof(uint64_t));
 
 inline constexpr uint64_t token_file_magic = 0x31304B544B4F5544;  // "DUOKTK01"
 

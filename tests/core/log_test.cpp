@@ -169,7 +169,7 @@ TEST_F(Terminal, ProgressFitsAnyWidth) {
       Progress progress(Log(), "tokenising 数据.jsonl", 1'000'000, "rows", 0ms);
       progress.advance(123'456);
     });
-    const std::string bar = shown.substr(0, shown.find("\r", 1));
+    const std::string bar = shown.substr(0, shown.find('\r', 1));
     EXPECT_THAT(bar, StartsWith("\r\x1b[K"));
     // Bytes outnumber columns here but for "…": three bytes in one column.
     const int allowed = columns - 1 + (bar.ends_with("…") ? 2 : 0);

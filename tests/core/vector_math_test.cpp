@@ -50,7 +50,7 @@ TEST(Sigmoid, IsThatOfDoublesAtBothEnds) {
 TEST(SumOf, TakesEachTermOnce) {
   for (const int64_t n : {0, 1, 15, 16, 17, 31, 32, 33, 100}) {
     const auto sum = sum_of<double>(n, [](int64_t i) { return static_cast<double>(i + 1); });
-    EXPECT_EQ(sum, static_cast<double>(n * (n + 1) / 2)) << n;
+    EXPECT_EQ(sum, 0.5 * static_cast<double>(n * (n + 1))) << n;
   }
 }
 

@@ -16,7 +16,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 Message user(std::string content) { return {"user", std::move(content)}; }
 Message assistant(std::string content) { return {"assistant", std::move(content)}; }

@@ -15,7 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 Conversation conversation(const std::string& json, RowFormat format = {}) {
   return std::get<Conversation>(RowReader(std::move(format), Stage::sft).read(json));

@@ -27,7 +27,7 @@ TEST(SplitMix, IsUniformBelowABound) {
   ASSERT_EQ(counts.size(), 6u);
   for (const auto& [value, count] : counts) {
     EXPECT_LT(value, 6u);
-    EXPECT_NEAR(count, draws / 6, 400);  // More than four standard deviations.
+    EXPECT_NEAR(count, draws / 6.0, 400);  // More than four standard deviations.
   }
 }
 

@@ -14,7 +14,6 @@
 namespace duoka::data {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

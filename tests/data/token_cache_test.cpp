@@ -18,7 +18,6 @@
 namespace duoka::data {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 /// Row i: i % 5 + 2 tokens i, i+1, …, all but the first two trained; each seventh row is refused.

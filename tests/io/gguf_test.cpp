@@ -169,7 +169,7 @@ std::string tensor(const std::string& name, const std::vector<uint64_t>& dims, u
 std::string refusal(const std::string& bytes) {
   const TemporaryFolder folder;
   write_file(folder / "x.gguf", bytes);
-  const std::string message = message_of<FormatError>([&] { GgufFile::open(folder / "x.gguf"); });
+  std::string message = message_of<FormatError>([&] { GgufFile::open(folder / "x.gguf"); });
   EXPECT_THAT(message, HasSubstr("x.gguf: "));
   return message;
 }

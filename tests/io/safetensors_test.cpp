@@ -105,8 +105,7 @@ TEST(SafetensorsFile, SaysWhatIsWrongAndWhatToDo) {
 
 TEST(SafetensorsFile, RefusesAnOldPickleAndAWebPageByName) {
   const TemporaryFolder folder;
-  write_file_atomically(folder / "a.safetensors",
-                        std::string("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", 16));
+  write_file_atomically(folder / "a.safetensors", "\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.");
   EXPECT_THAT(message_of<FormatError>([&] { SafetensorsFile::open(folder / "a.safetensors"); }),
               HasSubstr("pickle"));
   write_file_atomically(folder / "b.safetensors", "<!DOCTYPE html><html>Sign in</html>");

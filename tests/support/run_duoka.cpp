@@ -111,7 +111,7 @@ std::string find_program(const std::string& program) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (const std::string file = folder + "/" + program; ::access(file.c_str(), X_OK) == 0) return file;
+    if (std::string file = folder + "/" + program; ::access(file.c_str(), X_OK) == 0) return file;
   return "";
 }
 

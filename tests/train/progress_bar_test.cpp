@@ -12,7 +12,6 @@ namespace duoka::train {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 StepReport report_at(int64_t step) {
   StepReport report;

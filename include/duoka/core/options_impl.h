@@ -97,6 +97,7 @@ template <class Target>
 std::vector<OptionText> texts(const std::vector<Option<Target>>& options) {
   const Target defaults{};
   std::vector<OptionText> all;
+  all.reserve(options.size());
   for (const auto& o : options)
     all.push_back(
         {o.name, o.group, o.type, o.help, o.get(defaults), o.range, o.choices, o.is_required, o.is_nullable});
@@ -137,7 +138,8 @@ OptionTable<Target>& OptionTable<Target>::one_of(std::vector<std::string> choice
   Option<Target>& option = last();
   option.type = "choice";
   option.choices = choices;
-  option.set = [inner = option.set, get = option.get, choices](Target& t, const OptionValue& v) {
+  option.set = [inner = option.set, get = option.get, choices = std::move(choices)](Target& t,
+                                                                                    const OptionValue& v) {
     Target trial = t;
     inner(trial, v);
     const std::string found = get(trial);
@@ -156,7 +158,8 @@ OptionTable<Target>& OptionTable<Target>::check_number(std::string range,
                                                        std::function<bool(double)> accepts) {
   Option<Target>& option = last();
   option.range = range;
-  option.set = [inner = option.set, range, accepts](Target& t, const OptionValue& v) {
+  option.set = [inner = option.set, range = std::move(range), accepts = std::move(accepts)](
+                   Target& t, const OptionValue& v) {
     Target trial = t;
     inner(trial, v);  // first the type, then the range
     if (!v.is_null && !accepts(option_parse::number(v.items.front())))

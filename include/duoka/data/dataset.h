@@ -82,7 +82,7 @@ std::string summary(const TokenCache::Counts& counts);
 class RowSet {
  public:
   /// All rows.
-  explicit RowSet(std::shared_ptr<const Dataset> dataset);
+  explicit RowSet(const std::shared_ptr<const Dataset>& dataset);
   RowSet(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> ids);
 
   int64_t size() const { return static_cast<int64_t>(ids_.size()); }

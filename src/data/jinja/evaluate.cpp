@@ -86,7 +86,7 @@ Value Interpreter::evaluate_node(const Expr&, const FilterExpr& node, const Scop
 }
 
 Value Interpreter::apply_filters(const ExprPtr& filters, Text text, const Scope* scope) {
-  const Value block = session_.text(std::move(text));
+  Value block = session_.text(std::move(text));
   if (!filters) return block;
   const Value* before = std::exchange(filter_block_text_, &block);
   Value result = evaluate(*filters, scope);

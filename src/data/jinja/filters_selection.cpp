@@ -108,7 +108,7 @@ Value groupby(Session& session, const Value& operand, const Arguments& args) {
   for (const Value& item : iterate(session, sorted)) {
     Value key = attribute_path(session, item, *bound[0]);
     if (groups.empty() || !is_equal(session, groups.back().first, key))
-      groups.push_back({std::move(key), {}});
+      groups.emplace_back(std::move(key), Values{});
     groups.back().second.push_back(item);
   }
   Values out;

@@ -80,7 +80,7 @@ std::partial_ordering compare_exactly(int64_t a, double b) {
   if (b < -limit) return std::partial_ordering::greater;
   const double whole = std::floor(b);
   const auto order = a <=> static_cast<int64_t>(whole);
-  return order == 0 && b > whole ? std::partial_ordering::less : std::partial_ordering(order);
+  return std::is_eq(order) && b > whole ? std::partial_ordering::less : std::partial_ordering(order);
 }
 
 }  // namespace duoka::data::jinja

@@ -243,7 +243,7 @@ bool is_equal(Session& session, const Value& a, const Value& b) {
   }
   if (a.is_none() || b.is_none()) return a.is_none() && b.is_none();
   if (const auto x = int_of(a), y = int_of(b); x && y) return *x == *y;
-  if (const auto order = number_order(a, b)) return *order == 0;
+  if (const auto order = number_order(a, b)) return std::is_eq(*order);
   if (const List* x = a.as_list(), *y = b.as_list(); x && y) return x == y || lists_equal(session, *x, *y);
   if (const Dict* x = a.as_dict(), *y = b.as_dict(); x && y) return x == y || dicts_equal(session, *x, *y);
   if (a.as_namespace()) return a.as_namespace() == b.as_namespace();
@@ -257,7 +257,7 @@ bool is_less(Session& session, const Value& a, const Value& b) {
   if (b.is_undefined()) fail_undefined(b);
   if (const Text* x = text_of(a), *y = text_of(b); x && y) return x->bytes() < y->bytes();
   if (const auto x = int_of(a), y = int_of(b); x && y) return *x < *y;
-  if (const auto order = number_order(a, b)) return *order < 0;
+  if (const auto order = number_order(a, b)) return std::is_lt(*order);
   if (const List* x = a.as_list(), *y = b.as_list(); x && y && x->kind == y->kind) {
     return lists_less(session, *x, *y);
   }
