@@ -48,13 +48,13 @@ int usable_cores() {
 }
 
 std::vector<int> share_of_cores(std::span<const int> cores, int rank, int num_ranks) {
-  const auto num_cores = static_cast<int>(cores.size());
-  if (num_cores < num_ranks) return {cores.begin(), cores.end()};
-  const int each = num_cores / num_ranks;
-  const int left_over = num_cores % num_ranks;
-  const int begin = rank * each + std::min(rank, left_over);
+  const auto index = static_cast<size_t>(rank);
+  const auto num_shares = static_cast<size_t>(num_ranks);
+  if (cores.size() < num_shares) return {cores.begin(), cores.end()};
+  const size_t each = cores.size() / num_shares;
+  const size_t left_over = cores.size() % num_shares;
   const auto part =
-      cores.subspan(static_cast<size_t>(begin), static_cast<size_t>(each + (rank < left_over ? 1 : 0)));
+      cores.subspan(index * each + std::min(index, left_over), each + (index < left_over ? 1 : 0));
   return {part.begin(), part.end()};
 }
 

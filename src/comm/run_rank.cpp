@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include <c10/util/Exception.h>
 #include <poll.h>
 #include <unistd.h>
 

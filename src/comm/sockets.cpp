@@ -221,7 +221,7 @@ std::string own_address(const std::string& address, bool is_alone) {
     throw ConfigError(
         text("GLOO_SOCKET_IFNAME = '", interface, "' names no network interface with an address here"));
   }
-  const std::string source = route_source(address);
+  std::string source = route_source(address);
   if (is_alone || !is_loopback(source)) return source;
   if (const auto found = interface_address(nullptr)) return *found;
   throw ConfigError("peers are on other machines, but this one has no network address besides loopback");

@@ -103,10 +103,10 @@ void check_agreement(const Claim& chosen, const std::optional<Claim>& other) {
 
 /// The launcher nearest to this process. Throws when two that cannot be nested disagree.
 std::optional<Claim> choose(const Environment& env) {
-  const auto torchrun = read_torchrun(env);
+  auto torchrun = read_torchrun(env);
   // These two start processes of their own inside whatever started them: theirs is the last word.
   if (torchrun && (env.word("DUOKA_LAUNCHED") || env.word("TORCHELASTIC_RUN_ID"))) return torchrun;
-  const auto open_mpi = read_open_mpi(env);
+  auto open_mpi = read_open_mpi(env);
   const auto mpich = read_mpich(env);
   const auto slurm = read_slurm(env);
   if (torchrun) {
