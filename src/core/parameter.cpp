@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/Allocator.h>
 
+#include "duoka/core/deferred_products.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 
@@ -68,6 +69,10 @@ void Parameter::accumulate(const at::Tensor& g) {
 
 void Parameter::accumulate_product(const at::Tensor& a, const at::Tensor& b) {
   prepare(*this);
+  if (DeferredProducts* later = DeferredProducts::current()) {
+    later->put_off(*this, a, b);
+    return;
+  }
   if (a.scalar_type() == grad.scalar_type() && b.scalar_type() == grad.scalar_type())
     grad.addmm_(a.t(), b);
   else

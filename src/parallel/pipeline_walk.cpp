@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
@@ -70,6 +71,7 @@ PipelineLists PipelineWalk::lists(size_t num_micro) const {
 
 void PipelineWalk::begin(const std::vector<const Stream*>& streams, PipelineLists lists) {
   open_.clear();
+  weights_.clear();
   std::vector<int64_t> rows;
   for (const Stream* stream : streams)
     rows.push_back(layout_.tensor_axis()->part(stream->num_tokens()).count);
@@ -87,11 +89,16 @@ ExactSum PipelineWalk::forward_backward(const std::vector<const Stream*>& stream
   ExactSum loss_sum;
   for (const PipelineAction& action : all[static_cast<size_t>(layout_.pipeline_group().rank())]) {
     const Stream& stream = *streams[static_cast<size_t>(action.micro)];
-    if (action.kind == Kind::forward) forward(action, stream);
-    if (action.kind != Kind::backward && action.kind != Kind::backward_input) continue;
-    loss_sum.add(backward(action, stream, scale));
+    if (action.kind == Kind::forward)
+      forward(action, stream);
+    else if (action.kind == Kind::backward_weight)
+      weights_.extract({action.chunk, action.micro}).mapped().add_all();
+    else
+      loss_sum.add(backward(action, stream, scale));
     // A stage's backwards go through the micro-batches in ascending order.
-    if (action.micro + 1 == static_cast<int>(streams.size())) sums.complete(range(action).first);
+    const bool ends_backward = action.kind == Kind::backward || action.kind == Kind::backward_weight;
+    if (ends_backward && action.micro + 1 == static_cast<int>(streams.size()))
+      sums.complete(range(action).first);
   }
   exchange_.finish();
   return loss_sum;
@@ -109,7 +116,6 @@ void PipelineWalk::forward(const PipelineAction& action, const Stream& stream) {
 }
 
 double PipelineWalk::backward(const PipelineAction& action, const Stream& stream, double scale) {
-  NoObserver nobody;
   Open open = std::move(open_.extract({action.chunk, action.micro}).mapped());
   at::Tensor dy = exchange_.input(action);
   double loss_sum = 0;
@@ -119,9 +125,16 @@ double PipelineWalk::backward(const PipelineAction& action, const Stream& stream
     loss_sum = share.loss_sum;
     dy = std::move(share.dx);
   }
-  exchange_.output(action, backward_range(chain_, range(action), std::move(open.traces), std::move(dy),
-                                          stream, walk_, nobody));
+  exchange_.output(action, backward_layers(action, std::move(open), std::move(dy), stream));
   return loss_sum;
+}
+
+at::Tensor PipelineWalk::backward_layers(const PipelineAction& action, Open open, at::Tensor dy,
+                                         const Stream& stream) {
+  NoObserver nobody;
+  std::optional<DeferredProducts::Scope> scope;
+  if (action.kind == Kind::backward_input) scope.emplace(weights_[{action.chunk, action.micro}]);
+  return backward_range(chain_, range(action), std::move(open.traces), std::move(dy), stream, walk_, nobody);
 }
 
 double PipelineWalk::loss_sum(const std::vector<const Stream*>& streams) {

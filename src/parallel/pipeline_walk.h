@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "duoka/core/deferred_products.h"
 #include "duoka/core/exact_sum.h"
 #include "duoka/core/layer.h"
 #include "duoka/core/layer_range.h"
@@ -21,8 +22,9 @@ namespace duoka::parallel {
 /// One rank's way through the micro-batches of a pipeline: its list of actions, over the layers it holds.
 /// Every rank of a pipeline is given the same micro-batches. All calls are collective over the pipeline.
 ///
-/// A list's backward_input does the whole backward and its backward_weight nothing: zero_bubble has 1F1B's
-/// time and memory.
+/// backward_input puts the products that make gradients of weights off until backward_weight; the activations
+/// they need stay alive so long. What is not such a product (norms, biases, the head, layers of autograd) it
+/// computes at once.
 class PipelineWalk final {
  public:
   /// `chain`: the layers of layout.layers(), one range after the other, with the objective on the last rank;
@@ -46,6 +48,7 @@ class PipelineWalk final {
   void forward(const PipelineAction& action, const Stream& stream);
   /// Returns the loss where the objective is.
   double backward(const PipelineAction& action, const Stream& stream, double scale);
+  at::Tensor backward_layers(const PipelineAction& action, Open open, at::Tensor dy, const Stream& stream);
   LayerRange range(const PipelineAction& action) const { return chunks_[static_cast<size_t>(action.chunk)]; }
   bool has_objective(const PipelineAction& action) const;
   PipelineLists lists(size_t num_micro) const;
@@ -57,6 +60,7 @@ class PipelineWalk final {
   at::TensorOptions options_;  // of what goes from layer to layer
   PipelineExchange exchange_;
   std::map<std::pair<int, int>, Open> open_;  // by chunk and micro-batch
+  std::map<std::pair<int, int>, DeferredProducts> weights_;
 };
 
 }  // namespace duoka::parallel

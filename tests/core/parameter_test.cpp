@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "duoka/core/deferred_products.h"
 #include "duoka/core/error.h"
 #include "support/test_files.h"
 
@@ -107,6 +108,25 @@ TEST(AccumulateProduct, OfHalfPrecisionOperandsIsSummedInF32) {
   EXPECT_THROW(w.accumulate_product(at::ones({4, 1}, at::kBFloat16), at::ones({4, 2}, at::kBFloat16)),
                StateError)
       << "a row would be spread over all rows";
+}
+
+TEST(AccumulateProduct, IsPutOffInsideAScope) {
+  at::manual_seed(1);
+  const auto dy = at::randn({7, 3}, at::kDouble), x = at::randn({7, 2}, at::kDouble);
+  Parameter now = weight(at::kDouble), later = weight(at::kDouble);
+  DeferredProducts products;
+  for (const double scale : {1.0, 0.5}) {
+    now.accumulate_product(dy * scale, x);
+    const DeferredProducts::Scope scope(products);
+    later.accumulate_product(dy * scale, x);
+  }
+  EXPECT_TRUE(later.grad.eq(0).all().item<bool>());
+  products.add_all();
+  EXPECT_TRUE(at::equal(later.grad, now.grad));
+  products.add_all();
+  EXPECT_TRUE(at::equal(later.grad, now.grad)) << "each is added once";
+  later.accumulate_product(dy, x);
+  EXPECT_FALSE(at::equal(later.grad, now.grad)) << "the scope has ended";
 }
 
 TEST(AccumulateRows, RepeatedIdsAddUpAndOthersStay) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that hold some layers each write the files that one rank writes.
 #include <map>
+#include <mutex>
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,49 @@ TEST(PipelineFiles, AWholeModel) {
           model::export_folder(folder, decoder.config(), {dtype, whole}, {.log = Log(1, 2)});
         },
         {"model.safetensors", "config.json"});
+  }
+}
+
+/// Gradients of one update of five micro-batches on two ranks, by name.
+std::map<std::string, at::Tensor> gradients_of(parallel::PipelineSchedule schedule, FinetuningType type) {
+  const auto base = fixture("cases/models/tiny-llama-tied");
+  std::vector<Stream> micro;
+  for (int32_t i = 0; i < 5; ++i) {
+    const std::vector<int32_t> first{3 + i, 7, 30 + 2 * i, 11, 5}, second{9, 40 - i, 2};
+    const std::vector<RowView> rows{{first, first, static_cast<uint64_t>(2 * i)},
+                                    {second, second, static_cast<uint64_t>(2 * i + 1)}};
+    micro.push_back(make_stream(rows));
+  }
+  int64_t trained = 0;
+  for (const Stream& stream : micro) trained += stream.num_trained;
+  std::map<std::string, at::Tensor> gradients;
+  std::mutex mutex;
+  duoka::test::run_ranks(2, [&](const comm::Group& group) {
+    parallel::Layout layout({.pipeline = 2, .schedule = schedule}, group);
+    layout.share_layers(parallel::stack_of(model::read_config(base)));
+    Decoder decoder = Decoder::load(base, {.log = Log(1, 2), .layers = layout.layers()});
+    apply_selection(decoder, select(decoder.config(), {.finetuning_type = type}), {.dropout = 0.1}, seed);
+    const auto engine = parallel::assemble(decoder.chain(), layout);
+    engine->forward_backward(micro, trained);
+    engine->finish_gradients();
+    const std::lock_guard lock(mutex);
+    for (const parallel::Slot& slot : engine->slots()) gradients[slot.parameter->name] = slot.grad.clone();
+  });
+  return gradients;
+}
+
+// Weights' gradients are put off, but added in the same order.
+TEST(ZeroBubble, GivesTheBitsOf1F1B) {
+  for (const auto type : {FinetuningType::full, FinetuningType::lora}) {
+    const auto wanted = gradients_of(parallel::PipelineSchedule::one_forward_one_backward, type),
+               found = gradients_of(parallel::PipelineSchedule::zero_bubble, type);
+    ASSERT_GT(wanted.size(), 10u);
+    ASSERT_EQ(found.size(), wanted.size());
+    for (const auto& [name, gradient] : wanted) {
+      EXPECT_TRUE(at::equal(found.at(name), gradient)) << name;
+      const bool is_zero_at_first = name.find("lora_A") != name.npos;
+      EXPECT_NE(gradient.ne(0).any().item<bool>(), is_zero_at_first) << name;
+    }
   }
 }
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "duoka/core/deferred_products.h"
+
+#include <utility>
+
+#include "duoka/core/parameter.h"
+
+namespace duoka {
+
+namespace {
+thread_local DeferredProducts* innermost = nullptr;
+}
+
+DeferredProducts::Scope::Scope(DeferredProducts& products) : outer_(std::exchange(innermost, &products)) {}
+DeferredProducts::Scope::~Scope() { innermost = outer_; }
+
+DeferredProducts* DeferredProducts::current() { return innermost; }
+
+void DeferredProducts::put_off(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
+  products_.push_back({&parameter, a, b});
+}
+
+void DeferredProducts::add_all() {
+  DeferredProducts* outer = std::exchange(innermost, nullptr);
+  // One by one, so that memory falls on the way.
+  for (Product& product : products_) {
+    product.parameter->accumulate_product(product.a, product.b);
+    product = {};
+  }
+  innermost = outer;
+  products_.clear();
+}
+
+}  // namespace duoka
