@@ -14,6 +14,7 @@ namespace {
 
 at::Device device_of(const comm::World& world) {
   if (!at::hasCUDA()) return at::kCPU;
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): a number, no character.
   const auto num_devices = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
   if (num_devices == 0) return at::kCPU;
   if (world.local_rank >= num_devices)
