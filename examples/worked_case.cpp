@@ -132,6 +132,6 @@ void run(const duoka::comm::Session& session, const std::filesystem::path& folde
 
 int main(int argc, char** argv) {
   return duoka::comm::run_main(argc, argv, [&](const duoka::comm::Session& session) {
-    run(session, argc > 1 ? argv[1] : "worked_case.out");
+    run(session, argc > 1 ? argv[1] : "runs/worked_case");
   });
 }
