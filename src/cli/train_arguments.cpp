@@ -155,6 +155,17 @@ void add_run(Table& t, bool is_training) {
   t.add("context_parallel_size", &A::context_parallel_size,
         "Cards that share the tokens of each row: for rows too long for one card.")
       .at_least(1);
+  t.add("pipeline_parallel_size", &A::pipeline_parallel_size, "Cards that share the layers of the model.")
+      .at_least(1);
+  t.add("pipeline_schedule", &A::pipeline_schedule,
+        "In which order a card of the pipeline takes its micro-batches forward and back.")
+      .one_of({"gpipe", "1f1b", "interleaved", "zero_bubble"});
+  t.add("pipeline_chunks", &A::pipeline_chunks,
+        "Pieces of the model that each card holds; more than 1 with interleaved. 0: 2 there, else 1.")
+      .at_least(0);
+  t.add("pipeline_split", &A::pipeline_split,
+        "Layers of each piece, in the order of the model; the embedding is the first layer, the head the "
+        "last. Left out: spread by what they cost.");
   t.add("reduction", &A::reduction,
         "fast: the order in which gradients are added depends on the cards. exact: it does not, so any "
         "number of "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/training_setup.h"
 
+#include <charconv>
 #include <cmath>
 
 #include "duoka/comm/collectives.h"
@@ -119,12 +120,36 @@ void write_tuned(const fs::path& folder, model::Decoder& decoder, const TuningPl
   tokenizer.save(folder);
 }
 
+namespace {
+
+parallel::PipelineSchedule pipeline_schedule(const std::string& name) {
+  using enum parallel::PipelineSchedule;
+  for (const auto schedule : {gpipe, one_forward_one_backward, interleaved, zero_bubble})
+    if (name == parallel::schedule_name(schedule)) return schedule;
+  throw StateError("pipeline_schedule: " + name);
+}
+
+int64_t layer_count(const std::string& found) {
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), count);
+  if (error == std::errc() && end == found.data() + found.size()) return count;
+  throw ConfigError(text("pipeline_split: found '", found, "'; wanted numbers of layers, such as 8,7"));
+}
+
+}  // namespace
+
 parallel::Plan parallel_plan(const TrainArguments& arguments) {
   parallel::Plan plan;
   plan.zero_stage = static_cast<int>(arguments.zero_stage);
   plan.shard = static_cast<int>(arguments.zero_shard_size);
   plan.tensor = static_cast<int>(arguments.tensor_parallel_size);
   plan.context = static_cast<int>(arguments.context_parallel_size);
+  plan.pipeline = static_cast<int>(arguments.pipeline_parallel_size);
+  plan.schedule = pipeline_schedule(arguments.pipeline_schedule);
+  const bool is_interleaved = plan.schedule == parallel::PipelineSchedule::interleaved;
+  plan.chunks = static_cast<int>(arguments.pipeline_chunks);
+  if (plan.chunks == 0) plan.chunks = is_interleaved && plan.pipeline > 1 ? 2 : 1;
+  for (const std::string& count : arguments.pipeline_split) plan.split.push_back(layer_count(count));
   return plan;
 }
 

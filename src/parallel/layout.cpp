@@ -75,16 +75,12 @@ Layout::DataShare Layout::data_share() const {
 
 void Layout::share_layers(const Stack& stack) {
   if (plan_.pipeline == 1) return;
-  const auto num_layers = static_cast<int64_t>(stack.costs.size());
-  const int num_stages = plan_.pipeline * plan_.chunks;
-  if (!plan_.split.empty()) check_split(plan_.split, num_layers, num_stages);
-  const auto counts = plan_.split.empty() ? stage_split(stack.costs, num_stages) : plan_.split;
+  const std::vector<int64_t> counts = layers_of_stages(plan_, stack);
   layers_.clear();
   int64_t first = 0;
-  for (int stage = 0; stage < num_stages; ++stage) {
-    const int64_t last = first + counts[static_cast<size_t>(stage)];
-    if (stage % plan_.pipeline == pipeline_group_.rank()) layers_.push_back({first, last});
-    first = last;
+  for (int stage = 0; const int64_t count : counts) {
+    if (stage++ % plan_.pipeline == pipeline_group_.rank()) layers_.push_back({first, first + count});
+    first += count;
   }
   width_ = stack.width;
   if (stack.tied.empty()) return;

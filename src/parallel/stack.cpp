@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/parallel/stack.h"
 
+#include "duoka/parallel/pipeline_schedule.h"
+
 namespace duoka::parallel {
 
 Stack stack_of(const model::ModelConfig& config) {
@@ -16,6 +18,13 @@ Stack stack_of(const model::ModelConfig& config) {
   stack.costs.back() = static_cast<double>(config.vocab_size) * static_cast<double>(config.hidden_size);
   if (config.tie_word_embeddings) stack.tied = {"model.embed_tokens.weight"};
   return stack;
+}
+
+std::vector<int64_t> layers_of_stages(const Plan& plan, const Stack& stack) {
+  const int num_stages = plan.pipeline * plan.chunks;
+  if (plan.split.empty()) return stage_split(stack.costs, num_stages);
+  check_split(plan.split, static_cast<int64_t>(stack.costs.size()), num_stages);
+  return plan.split;
 }
 
 }  // namespace duoka::parallel

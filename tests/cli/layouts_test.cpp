@@ -68,6 +68,31 @@ TEST_F(LayoutsTest, TensorAndContextCardsWriteWholeFiles) {
   }
 }
 
+std::string line_of(const std::string& text, const std::string& start) {
+  const size_t begin = text.find(start);
+  return begin == text.npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+}
+
+TEST_F(LayoutsTest, PipelineCardsWriteWholeFiles) {
+  for (const std::string type : {"full", "lora"}) {
+    const std::string weights = type == "full" ? "/model.safetensors" : "/adapter_model.safetensors";
+    const Outcome alone = run_duoka(train("alone-" + type, 1, {"finetuning_type=" + type}));
+    ASSERT_EQ(alone.exit_code, 0) << alone.all();
+    for (const std::string schedule : {"1f1b", "interleaved", "zero_bubble"}) {
+      const std::string out = type + "-" + schedule;
+      const Outcome shared = run_duoka(
+          train(out, 2,
+                {"finetuning_type=" + type, "pipeline_parallel_size=2", "zero_stage=1",
+                 "pipeline_schedule=" + schedule, "val_size=2", "eval_strategy=steps", "eval_steps=3"}));
+      ASSERT_EQ(shared.exit_code, 0) << shared.all();
+      EXPECT_THAT(shared.err, HasSubstr("; pipeline 2, " + schedule + ", ZeRO-1\n"));
+      EXPECT_EQ(line_of(shared.err, "  trained "), line_of(alone.err, "  trained "));
+      EXPECT_NE(line_of(shared.err, "  trained "), "");
+      EXPECT_EQ(bytes(out + weights).size(), bytes("alone-" + type + weights).size());
+    }
+  }
+}
+
 TEST_F(LayoutsTest, SizesThatCannotWorkAreRefusedOnceBeforeARankStarts) {
   const auto refused = [&](const std::string& cards, const Words& more) {
     Words words = more;
@@ -85,6 +110,14 @@ TEST_F(LayoutsTest, SizesThatCannotWorkAreRefusedOnceBeforeARankStarts) {
   EXPECT_THAT(refused("4", {"zero_stage=3", "zero_shard_size=3"}), HasSubstr("sizes that work: 1, 2, 4"));
   EXPECT_THAT(refused("2", {"zero_shard_size=2"}), HasSubstr("set zero_stage to 1, 2 or 3"));
   EXPECT_THAT(refused("2", {"zero_stage=4"}), HasSubstr("wanted 0, 1, 2 or 3"));
+  EXPECT_THAT(refused("2", {"zero_stage=3", "pipeline_parallel_size=2"}), HasSubstr("use zero_stage 0 or 1"));
+  EXPECT_THAT(refused("8", {"pipeline_parallel_size=8"}), HasSubstr("lower pipeline_parallel_size"));
+  EXPECT_THAT(refused("2", {"pipeline_parallel_size=2", "pipeline_split=[1, 2]"}),
+              HasSubstr("pipeline_split = 1, 2 adds up to 3"));
+  EXPECT_THAT(refused("2", {"pipeline_parallel_size=2", "pipeline_split=[1, x]"}),
+              HasSubstr("pipeline_split: found 'x'"));
+  EXPECT_THAT(refused("2", {"pipeline_parallel_size=2", "pipeline_chunks=2"}),
+              HasSubstr("set pipeline_schedule to interleaved"));
   EXPECT_FALSE(std::filesystem::exists(shop_ / "out"));
 }
 

@@ -82,6 +82,10 @@ struct TrainArguments {
   int64_t zero_shard_size = 0;
   int64_t tensor_parallel_size = 1;
   int64_t context_parallel_size = 1;
+  int64_t pipeline_parallel_size = 1;
+  std::string pipeline_schedule = "1f1b";
+  int64_t pipeline_chunks = 0;
+  std::vector<std::string> pipeline_split;
   std::string reduction = "fast";
   int64_t ddp_timeout = 1800;
   // Evaluation

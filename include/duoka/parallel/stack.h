@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "duoka/model/config.h"
+#include "duoka/parallel/plan.h"
 
 namespace duoka::parallel {
 
@@ -22,5 +23,9 @@ struct Stack {
 /// Of a decoder: the embedding (a lookup, no cost), its blocks and its head, by their multiplications a
 /// token.
 Stack stack_of(const model::ModelConfig& config);
+
+/// Layers of each stage of a pipeline: plan.split, or spread by their costs. Throws ConfigError when there
+/// are too few layers or the split does not fit.
+std::vector<int64_t> layers_of_stages(const Plan& plan, const Stack& stack);
 
 }  // namespace duoka::parallel
