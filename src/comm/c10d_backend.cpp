@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <future>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -230,6 +232,12 @@ class C10dWires final : public Wires {
   std::vector<c10::intrusive_ptr<c10d::Work>> under_way_;
 };
 
+/// c10d writes an error of its own to stderr before it throws; the culprit's is to be the only one there. Who
+/// asks for c10d's messages gets them.
+void silence_c10d() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+}
+
 /// Gloo's writev() raises SIGPIPE when the peer has gone: the process would end without a word instead of
 /// with a CommError. What the program itself chose for that signal stays.
 void ignore_broken_pipes() {
@@ -240,6 +248,7 @@ void ignore_broken_pipes() {
 
 BackendPtr make_gloo(const StorePtr& store, const WiresOptions& options) {
   ignore_broken_pipes();
+  silence_c10d();
   auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.size, gloo);

@@ -59,7 +59,7 @@ at::Tensor SumTree::take() {
 CollectiveChain tree_reduce_scatter(at::Tensor own, at::Tensor sum, const comm::Group& group) {
   if (group.size() == 1)
     return {[=] {
-      sum.copy_(own.view(sum.sizes()));
+      if (!sum.is_same(own)) sum.copy_(own.view(sum.sizes()));
       return comm::Pending();
     }};
   at::Tensor rows = at::empty_like(own);

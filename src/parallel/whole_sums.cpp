@@ -36,12 +36,13 @@ void WholeSums::point_gradients(Bucket& bucket) {
 
 void WholeSums::begin_step(const MicroStep& step) {
   for (Bucket& bucket : buckets_) {
-    if (exact_) {
+    if (!is_under_way_) {
+      // Also the tree's first leaf, which takes up the others: see SumTree.
+      bucket.leaf = bucket.sum.zero_();
+    } else if (exact_) {
       bucket.leaf = at::zeros_like(bucket.sum);
-      point_gradients(bucket);
-    } else if (!is_under_way_) {
-      bucket.sum.zero_();
     }
+    if (exact_) point_gradients(bucket);
   }
   step_ = step;
   next_ = 0;

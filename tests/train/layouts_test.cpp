@@ -181,8 +181,8 @@ TEST(ExactReduction, GivesTheBitsOfOneRankForADecoder) {
       setup.exact = true;
       setup.streams_per_update = 8;
       const Finished wanted = train_on(1, setup, data, folder / "one");
-      for (const int num_ranks : {2, 4, 8})
-        for (const int stage : {0, 1, 3}) {
+      for (const int num_ranks : {2, 8})
+        for (const int stage : {0, 3}) {
           SCOPED_TRACE(::testing::Message()
                        << name_of(way) << " on " << num_ranks << " ranks, ZeRO-" << stage);
           setup.plan = {.zero_stage = stage};

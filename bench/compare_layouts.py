@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the same fine-tuning of SmolLM2-135M under several layouts in turn, and prints each beside plain data parallelism.
+
+    bench/compare_layouts [--runs 3] [--steps 5] [--ranks 2] [--threads 1] [--bf16] [--lora]
+"""
+import argparse
+import os
+import shutil
+import tempfile
+
+from measure import make_rows, run_duoka, spread
+
+LAYOUTS = {
+    "data": [],
+    "exact": ["reduction=exact"],
+    "ZeRO-1": ["zero_stage=1"],
+    "ZeRO-2": ["zero_stage=2"],
+    "ZeRO-3": ["zero_stage=3"],
+    "context": ["context_parallel_size={ranks}"],
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("runs", 3), ("steps", 5), ("ranks", 2), ("threads", 1), ("micro", 4), ("accumulation", 1)):
+        parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--lora", action="store_true", help="adapters instead of the whole model")
+    a = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="duoka-bench-")
+    rows = make_rows(a.steps * a.micro * a.accumulation * a.ranks, folder)
+    results = {name: [] for name in LAYOUTS}
+    for i in range(a.runs):
+        for name, keys in LAYOUTS.items():
+            more = [key.format(ranks=a.ranks) for key in keys] + ([] if a.lora else ["finetuning_type=full"])
+            results[name].append(run_duoka(a, rows, folder, more))
+        print(f"run {i + 1} of {a.runs}:", {name: round(r[-1]["tokens/s"], 1) for name, r in results.items()}, flush=True)
+    print(f"\nSmolLM2-135M {'LoRA r8' if a.lora else 'full'}, {'bf16' if a.bf16 else 'f32'}, {a.ranks} ranks x {a.threads} "
+          f"threads, {a.micro} rows x {a.accumulation} accumulated, {a.steps} updates, load now {os.getloadavg()[0]:.1f}")
+    print(f"{'':10}{'tokens/s':>16}{'':11}{'ratio to data':>17}{'':10}{'GiB per rank':>17}")
+    for name, runs in results.items():
+        ratios = [r["tokens/s"] / d["tokens/s"] for r, d in zip(runs, results["data"])]
+        print(f"{name:10}{spread([r['tokens/s'] for r in runs])} {spread(ratios)} {spread([r['GiB per rank'] for r in runs])}")
+        print(f"{'':10}losses {[round(x, 4) for x in runs[0]['losses']]}")
+    shutil.rmtree(folder)
+
+
+main()
