@@ -117,9 +117,8 @@ void train(const duoka::comm::Session& session) {
     double sum = 0;
     for (const auto& batch : sampler.epoch(epoch)) {
       const std::vector<Stream> micro{duoka::make_samples(batch.rows, device)};
-      auto loss_sum = engine->forward_backward(micro, batch.num_rows);
+      const auto loss_sum = engine->forward_backward(micro, batch.num_rows);
       engine->finish_gradients();
-      if (!share.is_first) loss_sum = {};  // all ranks have computed the same loss: it counts once
       sum +=
           duoka::train::sum_loss_and_norm(loss_sum, batch.num_rows, engine->slots(), engine->group()).loss *
           static_cast<double>(batch.num_rows);

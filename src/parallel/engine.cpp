@@ -129,7 +129,7 @@ class Engine::Impl {
         walk_idle(chain_, walk_, work);
       sums_->complete(0);
     }
-    return loss_sum;
+    return counts_loss() ? loss_sum : ExactSum();
   }
 
   void finish_gradients() {
@@ -157,8 +157,7 @@ class Engine::Impl {
       StageWork work = stage_work(0);
       own = walk_streams(chain_, steps, work);
     }
-    // Ranks of the tensor and the pipeline axis walk the same tokens; one of them has the loss.
-    if (layout_.mesh().coordinate(comm::Axis::tensor) != 0 || !chain_.objective) own.num_trained = 0;
+    if (!counts_loss()) own = {};
     return sum_over(own, layout_.world());
   }
 
@@ -175,6 +174,11 @@ class Engine::Impl {
   const Layout& layout() const { return layout_; }
 
  private:
+  /// Ranks of the tensor and the pipeline axis walk the same tokens; the loss of one of them counts.
+  bool counts_loss() const {
+    return layout_.mesh().coordinate(comm::Axis::tensor) == 0 && chain_.objective != nullptr;
+  }
+
   StageWork stage_work(int64_t lowest_stage) {
     return {layout_.shards(), sums_.get(), static_cast<int64_t>(chain_.layers.size()), lowest_stage};
   }
@@ -184,7 +188,7 @@ class Engine::Impl {
     sums_->begin_step({});
     ExactSum loss_sum = pipeline_->forward_backward(streams, scale, *sums_);
     sums_->complete(0);
-    return loss_sum;
+    return counts_loss() ? loss_sum : ExactSum();
   }
 
   /// What this rank computes of each micro-batch, where the context axis shares its tokens; else nothing.
