@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/ranks.h"
 
-#include <ATen/Context.h>
-
 #include "duoka/comm/launcher.h"
+#include "duoka/comm/session.h"
 #include "duoka/comm/world.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
@@ -12,20 +11,9 @@ namespace duoka::cli {
 
 namespace {
 
-at::Device device_of(const comm::World& world) {
-  if (!at::hasCUDA()) return at::kCPU;
-  // NOLINTNEXTLINE(bugprone-signed-char-misuse): a number, no character.
-  const auto num_devices = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
-  if (num_devices == 0) return at::kCPU;
-  if (world.local_rank >= num_devices)
-    throw ConfigError(text("local rank ", world.local_rank, " has no card of its own: this machine has ",
-                           num_devices, "; use --cards ", num_devices, " or less"));
-  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
-}
-
 int run_one_rank(const comm::World& world, int64_t timeout_seconds,
                  const std::function<int(RankContext&)>& body) {
-  const at::Device device = device_of(world);
+  const at::Device device = comm::device_of(world);
   comm::ConnectOptions options;
   options.timeout = std::chrono::seconds(timeout_seconds);
   options.cuda_device = device.is_cuda() ? device.index() : -1;

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iomanip>
-#include <map>
 #include <memory>
-#include <set>
 #include <sstream>
-
-#include <c10/util/accumulate.h>
 
 #include "cli/data_files.h"
 #include "cli/model_files.h"
@@ -74,31 +70,10 @@ std::string update_text(const TrainArguments& a, int num_ranks) {
               num_ranks == 1 ? " card)" : " cards)");
 }
 
-/// What trains, on all stages of a pipeline. Collective.
-train::DecayGroups trained_groups(const model::Decoder& decoder, const comm::Group& pipeline) {
-  std::ostringstream lines;
-  for (const Parameter* parameter : decoder.parameters())
-    if (parameter->is_trainable)
-      lines << parameter->name << ' ' << c10::multiply_integers(parameter->global_shape) << ' '
-            << parameter->has_weight_decay << '\n';
-  std::map<std::string, Parameter> all;  // by name: a tied weight lies on two stages
-  for (const std::string& stage : comm::all_gather_text(lines.str(), pipeline)) {
-    std::istringstream in(stage);
-    Parameter shell;
-    shell.global_shape = {0};
-    shell.is_trainable = true;
-    while (in >> shell.name >> shell.global_shape[0] >> shell.has_weight_decay)
-      all.emplace(shell.name, shell);
-  }
-  std::vector<Parameter*> pointers;
-  for (auto& [name, shell] : all) pointers.push_back(&shell);
-  return train::count_decay_groups(pointers);
-}
-
 /// The first lines of a run: what trains on what, and which options differ from the defaults.
 void say_start(const TrainArguments& arguments, const model::Decoder& decoder, parallel::Engine& engine,
                const TrainData& data, int64_t total_steps, const RankContext& context) {
-  const auto groups = trained_groups(decoder, engine.layout().pipeline_group());
+  const auto groups = train::count_decay_groups(decoder.parameters(), engine.layout().pipeline_group());
   const int64_t trained = groups.elements_decayed + groups.elements_not_decayed;
   const int64_t all = model::num_parameters(decoder.config());
   const int num_ranks = context.group.size();

@@ -65,11 +65,12 @@ int run_rank_of(const World& world, const std::function<void(const Session&)>& b
 
 at::Device device_of(const World& world) {
   if (!at::hasCUDA()) return at::kCPU;
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): a number, no character.
   const auto num_devices = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
   if (num_devices == 0) return at::kCPU;
   if (world.local_rank >= num_devices)
     throw ConfigError(text("local rank ", world.local_rank, " has no card of its own: this machine has ",
-                           num_devices, "; start ", num_devices, " ranks or fewer on it"));
+                           num_devices, "; use --cards ", num_devices, " or less"));
   return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
 }
 

@@ -96,8 +96,7 @@ class Engine::Impl {
   Impl(Chain& chain, Layout& layout, const EngineOptions& options)
       : chain_(agreed(chain, layout)), layout_(layout), exact_(options.exact) {
     walk_ = {options.recompute, lowest_trained_stage(chain, layout.world())};
-    if (layout.plan().pipeline > 1)
-      pipeline_ = std::make_unique<PipelineWalk>(chain, layout, options.recompute);
+    if (layout.plan().pipeline > 1) pipeline_ = std::make_unique<PipelineWalk>(chain, layout, walk_);
     const bool has_sharded_gradients = layout.plan().zero_stage >= 2;
     sums_ =
         make_gradient_sums(chain, layout.sum_groups(), options.bucket_bytes, has_sharded_gradients, exact_);
@@ -201,20 +200,22 @@ class Engine::Impl {
   }
 
   /// Those that have something to train, on whichever rank of the context axis; the others' gradient is zero.
-  static std::vector<const Stream*> useful(std::span<const Stream> micro, const std::vector<Stream>& parts) {
+  /// keeps_places: a null in the place of each of those.
+  static std::vector<const Stream*> useful(std::span<const Stream> micro, const std::vector<Stream>& parts,
+                                           bool keeps_places = false) {
     std::vector<const Stream*> streams;
     for (size_t i = 0; i < micro.size(); ++i)
-      if (micro[i].num_trained > 0) streams.push_back(parts.empty() ? &micro[i] : &parts[i]);
+      if (micro[i].num_trained > 0)
+        streams.push_back(parts.empty() ? &micro[i] : &parts[i]);
+      else if (keeps_places)
+        streams.push_back(nullptr);
     return streams;
   }
 
   /// What to walk, null for a step without: every rank makes one at least, and where a step talks as many as
   /// the others. In a fixed order a micro-batch keeps its place, with something to train or not.
   std::vector<const Stream*> steps_of(std::span<const Stream> micro, const std::vector<Stream>& parts) {
-    std::vector<const Stream*> steps = useful(micro, parts);
-    if (exact_)
-      for (size_t i = 0; i < micro.size(); ++i)
-        if (micro[i].num_trained == 0) steps.insert(steps.begin() + static_cast<int64_t>(i), nullptr);
+    std::vector<const Stream*> steps = useful(micro, parts, /*keeps_places=*/exact_);
     const bool talks = sums_->talks_each_step() || layout_.shards() != nullptr;
     steps.resize(std::max<size_t>(1, talks ? agreed_count(steps.size()) : steps.size()), nullptr);
     return steps;

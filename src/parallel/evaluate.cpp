@@ -9,14 +9,6 @@
 
 namespace duoka::parallel {
 
-namespace {
-class NothingToDo final : public WalkObserver {
- public:
-  void before(int64_t, bool) override {}
-  void after(int64_t, bool) override {}
-};
-}  // namespace
-
 LossSums walk_streams(Chain& chain, const std::vector<const Stream*>& streams, WalkObserver& observer) {
   LossSums own;
   for (const Stream* stream : streams)
@@ -36,8 +28,8 @@ LossSums evaluate(Chain& chain, std::span<const Stream> streams, const comm::Gro
   std::vector<const Stream*> useful;
   for (const Stream& stream : streams)
     if (stream.num_trained > 0) useful.push_back(&stream);
-  NothingToDo nothing;
-  return sum_over(walk_streams(chain, useful, nothing), data);
+  WalkObserver nobody;
+  return sum_over(walk_streams(chain, useful, nobody), data);
 }
 
 }  // namespace duoka::parallel

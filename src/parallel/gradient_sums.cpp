@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "parallel/sharded_sums.h"
+#include "parallel/walk.h"
 #include "parallel/whole_sums.h"
 
 namespace duoka::parallel {
@@ -43,15 +44,10 @@ std::vector<Entry> in_order_of_completion(const Chain& chain, const SumGroups& g
 }  // namespace
 
 std::unordered_map<Parameter*, int64_t> complete_stages(const Chain& chain) {
-  std::unordered_map<Parameter*, int64_t> stages;
-  const auto note = [&](const std::vector<Parameter*>& parameters, int64_t stage) {
-    for (Parameter* parameter : parameters)
-      if (parameter->is_trainable) stages[parameter] = stage;
-  };
-  auto stage = static_cast<int64_t>(chain.layers.size());
-  if (chain.objective) note(chain.objective->parameters(), stage);
-  while (--stage >= 0) note(chain.layers[static_cast<size_t>(stage)]->parameters(), stage);
-  return stages;
+  std::unordered_map<Parameter*, int64_t> lowest;
+  for (const auto& [parameter, stages] : stages_of(chain))
+    if (parameter->is_trainable) lowest[parameter] = stages.front();
+  return lowest;
 }
 
 at::TensorOptions GradientBucket::options() const {

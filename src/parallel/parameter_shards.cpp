@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "duoka/core/error.h"
+#include "parallel/walk.h"
 
 namespace duoka::parallel {
 
@@ -24,33 +25,23 @@ void ParameterShards::keep(Parameter& parameter) {
 }
 
 void ParameterShards::gather_for(const Chain& chain) {
-  // Which stages use a parameter, in chain order; equal sets are fetched together.
-  std::map<Parameter*, std::vector<int64_t>> stages_of;
-  const auto note = [&](const std::vector<Parameter*>& parameters, int64_t stage) {
-    for (Parameter* parameter : parameters) {
-      auto& stages = stages_of[parameter];
-      if (stages.empty() || stages.back() != stage) stages.push_back(stage);
-    }
-  };
-  const auto num_layers = static_cast<int64_t>(chain.layers.size());
-  for (int64_t i = 0; i < num_layers; ++i) note(chain.layers[static_cast<size_t>(i)]->parameters(), i);
-  if (chain.objective) note(chain.objective->parameters(), num_layers);
-
+  // Parameters with equal sets of stages are fetched together.
+  const auto users = stages_of(chain);
   std::vector<std::pair<std::vector<int64_t>, std::vector<Parameter*>>> sets;
   for (Parameter* parameter : chain.parameters()) {
     const auto fits = [&](const auto& set) {
-      return set.first == stages_of[parameter] &&
+      return set.first == users.at(parameter) &&
              set.second.front()->value.options().dtype() == parameter->value.options().dtype() &&
              set.second.front()->value.device() == parameter->value.device();
     };
     auto found = sets.begin();
     while (found != sets.end() && !fits(*found)) ++found;
     if (found == sets.end())
-      sets.push_back({stages_of[parameter], {parameter}});
+      sets.push_back({users.at(parameter), {parameter}});
     else
       found->second.push_back(parameter);
   }
-  units_of_stage_.resize(static_cast<size_t>(num_layers) + 1);
+  units_of_stage_.resize(chain.layers.size() + 1);
   for (auto& [stages, parameters] : sets) {
     for (const int64_t stage : stages) units_of_stage_[static_cast<size_t>(stage)].push_back(units_.size());
     add_unit(std::move(parameters));

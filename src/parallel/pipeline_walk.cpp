@@ -14,12 +14,6 @@ namespace {
 
 using Kind = PipelineAction::Kind;
 
-class NoObserver final : public WalkObserver {
- public:
-  void before(int64_t, bool) override {}
-  void after(int64_t, bool) override {}
-};
-
 /// `layers`, which count the objective as the last layer, as stages of the chain of those held here.
 std::vector<LayerRange> local_chunks(const Chain& chain, const Layout& layout) {
   const comm::Group& group = layout.pipeline_group();
@@ -39,14 +33,6 @@ std::vector<LayerRange> local_chunks(const Chain& chain, const Layout& layout) {
   return chunks;
 }
 
-/// Gradients go all the way down, but in the first stage of all only to the lowest layer that trains.
-int64_t lowest_stage(const Chain& chain, const Layout& layout, const std::vector<LayerRange>& chunks) {
-  if (layout.pipeline_group().rank() != 0) return 0;
-  int64_t lowest = chunks.front().last;
-  for (const auto& [parameter, stage] : complete_stages(chain)) lowest = std::min(lowest, stage);
-  return lowest;
-}
-
 at::TensorOptions activation_options(const Chain& chain) {
   const auto parameters = chain.parameters();
   if (parameters.empty())
@@ -56,13 +42,17 @@ at::TensorOptions activation_options(const Chain& chain) {
 
 }  // namespace
 
-PipelineWalk::PipelineWalk(Chain& chain, Layout& layout, bool recompute)
+PipelineWalk::PipelineWalk(Chain& chain, Layout& layout, const WalkOptions& walk)
     : chain_(chain),
       layout_(layout),
       chunks_(local_chunks(chain, layout)),
-      walk_{recompute, lowest_stage(chain, layout, chunks_)},
+      walk_(walk),
       options_(activation_options(chain)),
-      exchange_(layout.pipeline_group(), layout.plan().chunks, options_.device()) {}
+      exchange_(layout.pipeline_group(), layout.plan().chunks, options_.device()) {
+  // Gradients go all the way down, but in the first stage of all only to the lowest layer that trains.
+  const bool is_first = layout.pipeline_group().rank() == 0;
+  walk_.lowest_stage = is_first ? std::min(walk.lowest_stage, chunks_.front().last) : 0;
+}
 
 PipelineLists PipelineWalk::lists(size_t num_micro) const {
   const Plan& plan = layout_.plan();
@@ -105,7 +95,7 @@ ExactSum PipelineWalk::forward_backward(const std::vector<const Stream*>& stream
 }
 
 void PipelineWalk::forward(const PipelineAction& action, const Stream& stream) {
-  NoObserver nobody;
+  WalkObserver nobody;
   Open& open = open_[{action.chunk, action.micro}];
   at::Tensor x = exchange_.input(action);
   open.traces = forward_range(chain_, range(action), stream, walk_, nobody, x);
@@ -131,7 +121,7 @@ double PipelineWalk::backward(const PipelineAction& action, const Stream& stream
 
 at::Tensor PipelineWalk::backward_layers(const PipelineAction& action, Open open, at::Tensor dy,
                                          const Stream& stream) {
-  NoObserver nobody;
+  WalkObserver nobody;
   std::optional<DeferredProducts::Scope> scope;
   if (action.kind == Kind::backward_input) scope.emplace(weights_[{action.chunk, action.micro}]);
   return backward_range(chain_, range(action), std::move(open.traces), std::move(dy), stream, walk_, nobody);
@@ -141,7 +131,7 @@ double PipelineWalk::loss_sum(const std::vector<const Stream*>& streams) {
   const PipelineLists all = only_forwards(lists(streams.size()));
   begin(streams, all);
   const WalkOptions keep_nothing{false, std::numeric_limits<int64_t>::max()};
-  NoObserver nobody;
+  WalkObserver nobody;
   double sum = 0;
   for (const PipelineAction& action : all[static_cast<size_t>(layout_.pipeline_group().rank())]) {
     const Stream& stream = *streams[static_cast<size_t>(action.micro)];

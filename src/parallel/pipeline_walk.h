@@ -28,8 +28,9 @@ namespace duoka::parallel {
 class PipelineWalk final {
  public:
   /// `chain`: the layers of layout.layers(), one range after the other, with the objective on the last rank;
-  /// StateError when it is not. Both outlive this.
-  PipelineWalk(Chain& chain, Layout& layout, bool recompute);
+  /// StateError when it is not. Both outlive this. walk.lowest_stage: of the layers held here, the lowest
+  /// that trains; any larger number when none does.
+  PipelineWalk(Chain& chain, Layout& layout, const WalkOptions& walk);
 
   /// Forward and backward of all; adds the gradient of scale * loss into trainable parameters. Tells `sums`
   /// of a chunk's stages when its last backward is done. Returns the sum of the loss over the trained tokens

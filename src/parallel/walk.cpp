@@ -24,6 +24,17 @@ at::Tensor backward_layer(Layer& layer, Trace trace, const at::Tensor& dy, const
 
 }  // namespace
 
+std::unordered_map<Parameter*, std::vector<int64_t>> stages_of(const Chain& chain) {
+  std::unordered_map<Parameter*, std::vector<int64_t>> stages;
+  const auto note = [&](const std::vector<Parameter*>& parameters, int64_t stage) {
+    for (Parameter* parameter : parameters)
+      if (auto& known = stages[parameter]; known.empty() || known.back() != stage) known.push_back(stage);
+  };
+  for (int64_t stage = 0; const auto& layer : chain.layers) note(layer->parameters(), stage++);
+  if (chain.objective) note(chain.objective->parameters(), objective_stage(chain));
+  return stages;
+}
+
 std::vector<Trace> forward_range(Chain& chain, LayerRange range, const Stream& stream,
                                  const WalkOptions& options, WalkObserver& observer, at::Tensor& x) {
   std::vector<Trace> traces;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "duoka/core/layer.h"
@@ -18,9 +19,12 @@ namespace duoka::parallel {
 class WalkObserver {
  public:
   virtual ~WalkObserver() = default;
-  virtual void before(int64_t stage, bool is_way_back) = 0;
-  virtual void after(int64_t stage, bool is_way_back) = 0;
+  virtual void before(int64_t /*stage*/, bool /*is_way_back*/) {}
+  virtual void after(int64_t /*stage*/, bool /*is_way_back*/) {}
 };
+
+/// The stages that use each parameter, ascending: two for a tied head.
+std::unordered_map<Parameter*, std::vector<int64_t>> stages_of(const Chain& chain);
 
 struct WalkOptions {
   bool recompute = false;

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/train/optimizer.h"
 
+#include <set>
+#include <sstream>
+
+#include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 
 namespace duoka::train {
 
-DecayGroups count_decay_groups(const std::vector<Parameter*>& parameters) {
+DecayGroups count_decay_groups(const std::vector<Parameter*>& parameters, const comm::Group& group) {
+  std::ostringstream lines;
+  for (const Parameter* parameter : parameters)
+    if (parameter->is_trainable)
+      lines << parameter->name << ' ' << c10::multiply_integers(parameter->global_shape) << ' '
+            << parameter->has_weight_decay << '\n';
   DecayGroups groups;
-  for (const Parameter* parameter : parameters) {
-    if (!parameter->is_trainable) continue;
-    const int64_t numel = c10::multiply_integers(parameter->global_shape);
-    if (parameter->has_weight_decay) {
-      ++groups.num_decayed;
-      groups.elements_decayed += numel;
-    } else {
-      ++groups.num_not_decayed;
-      groups.elements_not_decayed += numel;
+  std::set<std::string> counted;
+  for (const std::string& rank : comm::all_gather_text(lines.str(), group)) {
+    std::istringstream in(rank);
+    std::string name;
+    int64_t numel = 0;
+    for (bool is_decayed = false; in >> name >> numel >> is_decayed;) {
+      if (!counted.insert(name).second) continue;
+      ++(is_decayed ? groups.num_decayed : groups.num_not_decayed);
+      (is_decayed ? groups.elements_decayed : groups.elements_not_decayed) += numel;
     }
   }
   return groups;

@@ -118,23 +118,7 @@ TEST(DataParallel, MergesSmallLayersUpToTheBucketSize) {
   });
 }
 
-TEST(DataParallel, EvaluatesTheSumOverRanks) {
-  const std::vector<Stream> all = test::toy_streams({0, 1, 2});
-  LossSums wanted;
-  {
-    Chain chain = make_toy();
-    Layout layout({}, comm::Group());
-    wanted = Engine(chain, layout).evaluate(all);
-  }
-  test::run_ranks(2, [&](const comm::Group& group) {
-    Chain chain = make_toy();
-    Layout layout({}, group);
-    Engine engine(chain, layout);
-    const LossSums sums = engine.evaluate(group.rank() == 0 ? std::span(all) : std::span<const Stream>());
-    EXPECT_EQ(sums.loss_sum, wanted.loss_sum);
-    EXPECT_EQ(sums.num_trained, wanted.num_trained);
-  });
-}
+TEST(DataParallel, EvaluatesTheSumOverRanks) { test::expect_evaluates_the_sum_over_ranks({}); }
 
 TEST(DataParallel, StartsFromTheValuesOfRank0) {
   test::run_ranks(2, [](const comm::Group& group) {

@@ -174,6 +174,23 @@ inline ToyOptions toy(at::ScalarType dtype, bool is_tied, int first_trained_bloc
   return options;
 }
 
+/// Evaluates three micro-batches that rank 0 of two has alone, against one rank.
+inline void expect_evaluates_the_sum_over_ranks(const parallel::Plan& plan) {
+  const std::vector<Stream> all = toy_streams({0, 1, 2});
+  Chain chain = make_toy();
+  parallel::Layout alone({}, comm::Group());
+  const parallel::LossSums wanted = parallel::Engine(chain, alone).evaluate(all);
+  run_ranks(2, [&](const comm::Group& group) {
+    Chain own = make_toy();
+    parallel::Layout layout(plan, group);
+    parallel::Engine engine(own, layout);
+    const parallel::LossSums sums =
+        engine.evaluate(group.rank() == 0 ? std::span(all) : std::span<const Stream>());
+    EXPECT_EQ(sums.loss_sum, wanted.loss_sum);
+    EXPECT_EQ(sums.num_trained, wanted.num_trained);
+  });
+}
+
 /// What the reduction of gradients sent, for a layout without tensor parallelism's slices.
 inline comm::Traffic& gradient_traffic(const parallel::Layout& layout) {
   const parallel::SumGroups& groups = layout.sum_groups();

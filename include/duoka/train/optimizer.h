@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "duoka/comm/group.h"
 #include "duoka/parallel/slot.h"
 
 namespace duoka::train {
@@ -52,13 +53,14 @@ struct SgdOptions {
 std::unique_ptr<Optimizer> make_adamw(const AdamWOptions& options);
 std::unique_ptr<Optimizer> make_sgd(const SgdOptions& options);
 
-/// Trainable tensors, whole ones, with and without weight decay: for the start-up lines.
+/// Trainable tensors, whole ones, with and without weight decay: for the start-up lines. Those of all ranks
+/// of `group` (the stages of a pipeline), one that several hold counted once. Collective.
 struct DecayGroups {
   int64_t num_decayed = 0;
   int64_t num_not_decayed = 0;
   int64_t elements_decayed = 0;
   int64_t elements_not_decayed = 0;
 };
-DecayGroups count_decay_groups(const std::vector<Parameter*>& parameters);
+DecayGroups count_decay_groups(const std::vector<Parameter*>& parameters, const comm::Group& group = {});
 
 }  // namespace duoka::train
