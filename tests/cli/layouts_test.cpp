@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "cli/cli_files.h"
+#include "duoka/io/safetensors.h"
 
 namespace duoka::testing {
 namespace {
@@ -119,6 +120,69 @@ TEST_F(LayoutsTest, SizesThatCannotWorkAreRefusedOnceBeforeARankStarts) {
   EXPECT_THAT(refused("2", {"pipeline_parallel_size=2", "pipeline_chunks=2"}),
               HasSubstr("set pipeline_schedule to interleaved"));
   EXPECT_FALSE(std::filesystem::exists(shop_ / "out"));
+}
+
+TEST_F(LayoutsTest, D04SizesThatDoNotDivideNameThoseThatDo) {
+  const auto said = [&](const std::string& cards, const std::string& key) {
+    const Outcome outcome = run_duoka(shop_.train("out", {key, "--cards", cards}));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
+    EXPECT_THAT(outcome.err, Not(HasSubstr("on rank")));  // no rank was there that could have read weights
+    return outcome.err;
+  };
+  const auto sizes =
+      AllOf(HasSubstr("4 attention heads and 2 key-value heads"), HasSubstr("sizes that work: 1, 2"));
+  EXPECT_THAT(said("3", "tensor_parallel_size=3"), AllOf(HasSubstr("tensor_parallel_size = 3"), sizes));
+  EXPECT_THAT(said("4", "tensor_parallel_size=4"), AllOf(HasSubstr("tensor_parallel_size = 4"), sizes));
+  // Embedding and head count as layers: three ranks can share two blocks, five cannot.
+  EXPECT_THAT(said("5", "pipeline_parallel_size=5"),
+              AllOf(HasSubstr("the model has 4"), HasSubstr("lower pipeline_parallel_size")));
+  EXPECT_THAT(
+      said("3", "tensor_parallel_size=2"),
+      AllOf(HasSubstr("tensor_parallel_size 2"), HasSubstr("takes 2 ranks"), HasSubstr("the 3 started")));
+}
+
+/// tiny-llama with the 321 rows of the embedding and the head that case G04's adapter holds.
+void write_model_of_321_rows(const std::filesystem::path& folder) {
+  std::filesystem::copy(Workshop::case_file("models/tiny-llama"), folder);
+  std::string config = read_text_file(folder / "config.json");
+  const std::string rows = "\"vocab_size\": 320";
+  write_file(folder / "config.json", config.replace(config.find(rows), rows.size(), "\"vocab_size\": 321"));
+  const auto base = io::SafetensorsFile::open(Workshop::case_file("models/tiny-llama/model.safetensors"));
+  const auto adapter =
+      io::SafetensorsFile::open(Workshop::case_file("G04_adapter_new_token/adapter_model.safetensors"));
+  std::vector<io::TensorSpec> specs;
+  std::map<std::string, const io::TensorView*> sources;
+  for (const io::TensorView& tensor : base.tensors()) {
+    const auto* larger = adapter.find("base_model.model." + tensor.name);
+    sources[tensor.name] = larger != nullptr ? larger : &tensor;
+    specs.push_back({tensor.name, tensor.dtype, sources[tensor.name]->shape});
+  }
+  std::filesystem::remove(folder / "model.safetensors");
+  io::SafetensorsWriter writer(folder / "model.safetensors", specs);
+  for (const io::TensorSpec& spec : writer.tensors()) writer.write(spec.name, sources[spec.name]->bytes);
+  writer.commit();
+}
+
+TEST_F(LayoutsTest, D04AVocabularyThatDoesNotDivideComesOutAsItWas) {
+  const auto base = shop_ / "vocabulary_321";
+  write_model_of_321_rows(base);
+  std::vector<std::vector<std::string>> losses;
+  for (const int cards : {1, 2}) {
+    const std::string out = "on" + std::to_string(cards);
+    const Outcome outcome = run_duoka(shop_.train(
+        out,
+        {"model_name_or_path=" + base.string(), "finetuning_type=full", "learning_rate=0.001", "max_steps=3",
+         "tensor_parallel_size=" + std::to_string(cards), "--cards", std::to_string(cards)}));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+    losses.push_back(printed_losses(outcome.err));
+    const auto file = io::SafetensorsFile::open(shop_ / out / "model.safetensors");
+    for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"})
+      EXPECT_EQ(file.find(name)->shape, (std::vector<int64_t>{321, 32})) << name;
+    EXPECT_THAT(read_text_file(shop_ / out / "config.json"), HasSubstr("\"vocab_size\": 321"));
+  }
+  ASSERT_EQ(losses[0].size(), 3u);
+  // A row of padding in the softmax would show in the third digit.
+  EXPECT_EQ(losses[0], losses[1]);
 }
 
 }  // namespace

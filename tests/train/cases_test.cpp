@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole trainings whose numbers are known from cases in public bug reports (tests/fixtures/cases): one
 // update, or a few, of a tiny model. Each wrong number named here is what a known mistake gives.
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <mutex>
+#include <numeric>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -35,7 +39,8 @@ OneUpdate one_update(SmallSetup setup, int num_ranks = 1) {
   test::run_ranks(num_ranks, [&](const comm::Group& group) {
     SmallTraining training(setup, rows, out.path(), group);
     training.run();
-    if (group.rank() == 0) update.loss_after = training.loss_of(rows);
+    const double loss = training.loss_of(rows);
+    if (group.rank() == 0) update.loss_after = loss;
   });
   EXPECT_EQ(history(out.path(), "loss").size(), 1u);
   update.loss = history(out.path(), "loss").front();
@@ -74,6 +79,51 @@ TEST_P(SplitOfFourRows, E06ClipsByTheNormOfTheWholeUpdate) {
   const OneUpdate update = one_update(setup, GetParam().ranks);
   expect_close(update.norm, wanted.at("grad_norm"), 1e-6);  // reported before clipping
   expect_close(update.loss_after, wanted.at("clip_to_1_then_sgd_lr0.1_loss"), 1e-5);
+}
+
+struct Spread {
+  const char* name;
+  int num_ranks;
+  parallel::Plan plan;
+};
+
+/// The layouts of case E06, and their like.
+class E06 : public ::testing::TestWithParam<Spread> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, E06,
+                         ::testing::Values(Spread{"data_2", 2, {}}, Spread{"zero1_2", 2, {.zero_stage = 1}},
+                                           Spread{"zero2_2", 2, {.zero_stage = 2}},
+                                           Spread{"zero3_2", 2, {.zero_stage = 3}},
+                                           Spread{"tensor_2", 2, {.tensor = 2}},
+                                           Spread{"context_2", 2, {.context = 2}},
+                                           Spread{"pipeline_2", 2, {.pipeline = 2, .split = {2, 2}}},
+                                           Spread{"zero3_2_tensor_2", 4, {.zero_stage = 3, .tensor = 2}}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(E06, EveryRankClipsByTheNormOfTheWholeUpdate) {
+  const io::Json wanted = expected("E06");
+  const double norm = wanted.at("grad_norm");
+  const auto halves = wanted.at("pipeline_halves_local_norms").get<std::vector<double>>();
+  SmallSetup setup;
+  setup.streams_per_update = 4;
+  setup.max_grad_norm = 1;
+  setup.plan = GetParam().plan;
+  std::mutex mutex;
+  std::vector<double> shares;  // of the clipped gradient's square: what each rank is the one to count
+  setup.after_step = [&](std::span<const parallel::Slot> slots) {
+    double squares = 0;
+    for (const auto& slot : slots)
+      if (slot.is_primary) squares += slot.grad.to(at::kDouble).square().sum().item<double>();
+    const std::lock_guard lock(mutex);
+    shares.push_back(squares);
+  };
+  const OneUpdate update = one_update(setup, GetParam().num_ranks);
+  expect_close(update.norm, norm, 1e-6);  // reported before clipping
+  expect_close(update.loss_after, wanted.at("clip_to_1_then_sgd_lr0.1_loss"), 1e-5);
+  // A rank that clipped by another norm would not fit in.
+  EXPECT_NEAR(std::accumulate(shares.begin(), shares.end(), 0.0), 1, 1e-5);
+  if (GetParam().plan.pipeline == 1) return;
+  std::ranges::sort(shares, std::greater());
+  for (size_t half = 0; half < 2; ++half) expect_close(std::sqrt(shares.at(half)) * norm, halves[half], 1e-5);
 }
 
 TEST(Cases, C02EachTokenWeighsTheSameOnWhateverRank) {

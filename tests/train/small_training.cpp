@@ -160,18 +160,18 @@ train::TrainSummary SmallTraining::run(const std::filesystem::path& checkpoint) 
 }
 
 double SmallTraining::loss_of(const SmallData& data) {
-  parallel::LossSums sums;
+  const auto share = layout_.data_share();
+  std::vector<Stream> streams;
   std::vector<int32_t> ids, labels;
-  for (int64_t row = 0; row < data.rows().size(); ++row) {
+  for (int64_t row = share.rank; row < data.rows().size(); row += share.size) {
     ids.clear();
     labels.clear();
     data.rows().read(row, ids, labels);
     const RowView view{ids, labels};
-    Stream stream = make_stream({&view, 1});
-    stream.is_training = false;
-    sums += {decoder_.loss_sum(stream), stream.num_trained};
+    streams.push_back(make_stream({&view, 1}));
+    streams.back().is_training = false;
   }
-  return sums.mean();
+  return engine_->evaluate(streams).mean();
 }
 
 // From the selection, not from the decoder: that has a part of them under a pipeline.

@@ -99,7 +99,7 @@ class SmallTraining {
 
   model::Decoder& decoder() { return decoder_; }
   parallel::Engine& engine() { return *engine_; }
-  /// Mean loss of `data` by the weights as they are now: each token counts once.
+  /// Mean loss of `data` by the weights as they are now: each token counts once. Collective.
   double loss_of(const SmallData& data);
   /// Names of what trains, in the order of the chain.
   std::vector<std::string> trained_names();
