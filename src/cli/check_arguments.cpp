@@ -108,6 +108,7 @@ std::vector<Idle> idle_options(const A& a) {
       {!has_evaluations(a), "nothing is evaluated", {"eval_steps", "per_device_eval_batch_size"}},
       {a.eval_strategy == "epoch", "eval_strategy: epoch", {"eval_steps"}},
       {a.save_strategy != "steps", "save_strategy: " + a.save_strategy, {"save_steps"}},
+      {a.profiler_steps == 0, "profiler_steps: 0", {"profiler_steps_start"}},
       {a.save_strategy == "no", "save_strategy: no", {"save_total_limit"}},
   };
   for (Idle& idle : idle_schedule_options(a)) all.push_back(std::move(idle));

@@ -23,10 +23,11 @@ namespace fs = std::filesystem;
 namespace {
 
 /// What a run writes into output_dir beside checkpoints, event files and weights.
-constexpr std::array<std::string_view, 12> run_files{
-    "trainer_log.jsonl", "trainer_state.json", "train_results.json",     "eval_results.json",
-    "all_results.json",  "training_loss.svg",  "row_ids.jsonl",          "adapter_config.json",
-    "config.json",       "tokenizer.json",     "generation_config.json", "tokenizer_config.json"};
+constexpr std::array<std::string_view, 13> run_files{
+    "trainer_log.jsonl",    "trace.json",       "trainer_state.json", "train_results.json",
+    "eval_results.json",    "all_results.json", "training_loss.svg",  "row_ids.jsonl",
+    "adapter_config.json",  "config.json",      "tokenizer.json",     "generation_config.json",
+    "tokenizer_config.json"};
 
 bool is_weights(const std::string& name) {
   return name == "adapter_model.safetensors" || name == "model.safetensors.index.json" ||
@@ -40,7 +41,8 @@ bool is_of_a_run(const fs::path& path) {
 }
 
 bool is_run_file(const std::string& name) {
-  return is_weights(name) || std::find(run_files.begin(), run_files.end(), name) != run_files.end();
+  return is_weights(name) || name.starts_with("trace-rank-") ||
+         std::find(run_files.begin(), run_files.end(), name) != run_files.end();
 }
 
 /// `word` without `end`; nothing when it ends otherwise.

@@ -199,6 +199,12 @@ void add_run(Table& t, bool is_training) {
   t.add("plot_loss", &A::plot_loss, "Write training_loss.svg.");
   t.add("report_to", &A::report_to, "tensorboard, or none.");
   t.add("log_row_ids", &A::log_row_ids, "Write the row numbers of each update to row_ids.jsonl.");
+  t.add("profiler_steps", &A::profiler_steps,
+        "Updates of which trace.json shows what each card did when, for ui.perfetto.dev; 0: none.")
+      .at_least(0);
+  t.add("profiler_steps_start", &A::profiler_steps_start,
+        "Updates before those; the first one also warms up.")
+      .at_least(0);
 }
 
 /// Keys that LLaMA-Factory's files carry and that change nothing here; they are named in a warning.

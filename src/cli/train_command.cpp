@@ -108,6 +108,14 @@ void warn_intervals(const train::TrainerOptions& options, const Log& log) {
                      " updates of this run; one checkpoint is written, at the end"));
 }
 
+/// A trace that begins when all is done.
+void warn_trace(const train::TrainerOptions& options, const train::RunState& from, const Log& log) {
+  const int64_t left = options.total_steps - from.step;
+  if (log.rank() == 0 && options.profiler_steps > 0 && options.profiler_steps_start >= left)
+    log.warning(text("profiler_steps_start: ", options.profiler_steps_start, " leaves none of the ", left,
+                     " updates of this run; there will be no trace.json"));
+}
+
 /// What trains well but not as it was meant.
 void warn_limits(const TrainArguments& arguments, const model::ModelConfig& config, const data::RowSet& rows,
                  int64_t total_steps, const Log& log) {
@@ -219,6 +227,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   options.settings["rows"] = std::to_string(data.train.size());
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
+  warn_trace(options, from, log);
   warn_limits(arguments, config, data.train, total_steps, log);
   if (checkpoint && arguments.resume_from_checkpoint != "true")
     warn_left_course(arguments, checkpoint->folder, from, log);

@@ -197,6 +197,8 @@ train::TrainerOptions trainer_options(const TrainArguments& a, int64_t total_ste
   options.plot_loss = a.plot_loss;
   options.has_tensorboard = a.report_to != std::vector<std::string>{"none"} && !a.report_to.empty();
   options.log_row_ids = a.log_row_ids;
+  options.profiler_steps = a.profiler_steps;
+  options.profiler_steps_start = a.profiler_steps_start;
   options.optimizer_name = a.optim == "sgd" ? "sgd" : "adamw";
   options.settings["total_steps"] = std::to_string(total_steps);
   for (const auto& option : train_options().options())

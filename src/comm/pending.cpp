@@ -3,6 +3,7 @@
 #include <sstream>
 #include <utility>
 
+#include "comm/transfer_watch.h"
 #include "comm/work.h"
 #include "duoka/core/error.h"
 
@@ -19,6 +20,8 @@ std::string first_line(const char* what) {
     line.erase(0, end + 2);
   return line;
 }
+
+thread_local TransferWatch* current_watch = nullptr;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -43,9 +46,15 @@ Work::Work(std::unique_ptr<Transfer> transfer, Operation operation, const Group&
       size_(group.size()),
       start_(std::chrono::steady_clock::now()) {}
 
+void TransferWatch::set_current(TransferWatch* watch) { current_watch = watch; }
+TransferWatch* TransferWatch::current() { return current_watch; }
+
 void Work::wait() {
+  TransferWatch* const watch = TransferWatch::current();
+  const auto wait_start = watch != nullptr ? TransferWatch::TimePoint::clock::now() : start_;
   try {
     transfer_->wait();
+    if (watch != nullptr) watch->on_waited(operation_, axis_, start_, wait_start);
   } catch (const c10::Error& error) {
     throw_failed(operation_, axis_, rank_, size_, seconds_since(start_),
                  first_line(error.what_without_backtrace()));

@@ -21,7 +21,9 @@
 #include "parallel/pipeline_walk.h"
 #include "parallel/row_publisher.h"
 #include "parallel/same_model.h"
+#include "parallel/stage_work.h"
 #include "parallel/sum_tree.h"
+#include "parallel/trace.h"
 #include "parallel/walk.h"
 #include "parallel/whole_parameters.h"
 
@@ -66,29 +68,6 @@ void check_trained_tokens(std::span<const Stream> micro, int64_t trained_tokens)
                         "; it must be the sum over all ranks and micro-batches, at least 1"));
 }
 
-/// Fetches parameters around each stage where they are sharded, and sums gradients behind it.
-class StageWork final : public WalkObserver {
- public:
-  StageWork(ParameterShards* shards, GradientSums* sums, int64_t num_layers, int64_t lowest_stage)
-      : shards_(shards), sums_(sums), num_layers_(num_layers), lowest_stage_(lowest_stage) {}
-
-  void before(int64_t stage, bool is_way_back) override {
-    if (shards_ == nullptr) return;
-    shards_->acquire(stage);
-    const int64_t next = is_way_back ? stage - 1 : stage + 1;
-    if (next <= num_layers_ && (!is_way_back || next >= lowest_stage_)) shards_->prefetch(next);
-  }
-  void after(int64_t stage, bool is_way_back) override {
-    if (shards_ != nullptr) shards_->release(stage);
-    if (is_way_back) sums_->complete(stage);
-  }
-
- private:
-  ParameterShards* shards_;
-  GradientSums* sums_;
-  int64_t num_layers_, lowest_stage_;
-};
-
 }  // namespace
 
 class Engine::Impl {
@@ -113,6 +92,7 @@ class Engine::Impl {
     if (sums_->is_under_way())
       throw StateError("forward_backward() before finish_gradients() of the last one");
     check_trained_tokens(micro, trained_tokens);
+    if (trace_) trace_->begin_update(next_update_++);
     const std::vector<Stream> parts = parts_of(micro);
     const double scale = 1.0 / static_cast<double>(trained_tokens);
     if (pipeline_) return forward_backward_in_pipeline(useful(micro, parts), scale);
@@ -122,6 +102,7 @@ class Engine::Impl {
     StageWork work = stage_work(walk_.lowest_stage);
     for (size_t i = 0; i < order.size(); ++i) {
       sums_->begin_step({i + 1 == order.size(), order[i].num_additions});
+      work.set_micro(order[i].leaf);
       if (const Stream* stream = streams[static_cast<size_t>(order[i].leaf)])
         loss_sum.add(walk_forward_backward(chain_, *stream, scale, walk_, work));
       else if (layout_.shards() != nullptr)
@@ -171,6 +152,33 @@ class Engine::Impl {
 
   std::span<Slot> slots() { return slots_; }
   const Layout& layout() const { return layout_; }
+  TraceFile* trace() { return trace_.get(); }
+
+  void start_trace(const std::filesystem::path& folder, int64_t first_update) {
+    trace_folder_ = folder;
+    trace_failure_.clear();
+    next_update_ = first_update;
+    try {
+      trace_ = begin_trace(folder, layout_.world());
+    } catch (const SystemError& error) {
+      trace_failure_ = error.what();  // a picture is not worth the run
+    }
+    watch_transfers(trace_.get());
+  }
+
+  std::string stop_trace() {
+    if (trace_) trace_->flush();
+    if (trace_ && trace_failure_.empty()) trace_failure_ = trace_->failure();
+    watch_transfers(nullptr);
+    trace_.reset();
+    return end_trace(trace_folder_, trace_failure_, layout_.world());
+  }
+
+  ~Impl() {
+    if (trace_) watch_transfers(nullptr);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
  private:
   /// Ranks of the tensor and the pipeline axis walk the same tokens; the loss of one of them counts.
@@ -179,7 +187,13 @@ class Engine::Impl {
   }
 
   StageWork stage_work(int64_t lowest_stage) {
-    return {layout_.shards(), sums_.get(), static_cast<int64_t>(chain_.layers.size()), lowest_stage};
+    return {layout_.shards(), sums_.get(), trace_.get(), static_cast<int64_t>(chain_.layers.size()),
+            lowest_stage};
+  }
+
+  void watch_transfers(TraceFile* trace) {
+    comm::TransferWatch::set_current(trace);
+    if (pipeline_) pipeline_->set_trace(trace);
   }
 
   /// One step of the sums for all micro-batches: they overlap.
@@ -243,6 +257,10 @@ class Engine::Impl {
   std::vector<Slot> slots_;
   std::vector<at::Tensor> visible_;  // for each slot, where the layers (or the next gather) see its numbers
   std::unique_ptr<RowPublisher> publisher_;
+  std::unique_ptr<TraceFile> trace_;  // null while nothing is traced
+  std::filesystem::path trace_folder_;
+  std::string trace_failure_;
+  int64_t next_update_ = 0;  // its number in the trace
 };
 
 Engine::Engine(Chain& chain, Layout& layout, EngineOptions options)
@@ -259,6 +277,11 @@ LossSums Engine::evaluate(std::span<const Stream> streams) { return impl_->evalu
 void Engine::with_whole_parameters(const std::function<void(const WholeParameter&)>& body) {
   impl_->with_whole_parameters(body);
 }
+void Engine::start_trace(const std::filesystem::path& folder, int64_t first_update) {
+  impl_->start_trace(folder, first_update);
+}
+std::string Engine::stop_trace() { return impl_->stop_trace(); }
+TraceFile* Engine::trace() { return impl_->trace(); }
 const comm::Group& Engine::group() const { return impl_->layout().world(); }
 const Layout& Engine::layout() const { return impl_->layout(); }
 

@@ -30,9 +30,7 @@ StageTimes one_step_each(int num_stages) {
 }
 
 std::string words_of(const PipelineAction& action) {
-  constexpr std::array names = {"forward", "backward", "backward_input", "backward_weight"};
-  return text(names[static_cast<size_t>(action.kind)], " of micro-batch ", action.micro, ", chunk ",
-              action.chunk);
+  return text(action_name(action.kind), " of micro-batch ", action.micro, ", chunk ", action.chunk);
 }
 
 }  // namespace
@@ -121,12 +119,17 @@ void PipelineExchange::post_receives() {
   }
 }
 
+void PipelineExchange::wait_until_sent(Held& held) {
+  const TransferLabels scope(trace_, labels(held.message));
+  held.pending.wait();
+}
+
 /// Waits for what the plan says was wanted some time ago. The plan is one order of all ranks' actions that
 /// works, so waits that agree with it cannot close a circle.
 void PipelineExchange::release_sends(double now) {
   std::erase_if(held_, [&](Held& held) {
     if (held.wanted + patience > now) return false;
-    held.pending.wait();
+    wait_until_sent(held);
     return true;
   });
 }
@@ -153,6 +156,7 @@ at::Tensor PipelineExchange::input(const PipelineAction& action) {
   Receive receive = std::move(posted_.front());
   posted_.pop_front();
   post_receives();
+  const TransferLabels scope(trace_, labels(receive.message));
   receive.pending.wait();
   return std::move(receive.x);
 }
@@ -171,14 +175,14 @@ void PipelineExchange::output(const PipelineAction& action, const at::Tensor& x)
   }
   at::Tensor sent = x.contiguous();
   comm::Pending pending = comm::start_send(sent, rank_of(message->to), tag(*message), wires(*message));
-  held_.push_back({wanted_.at(*message), std::move(sent), std::move(pending)});
+  held_.push_back({*message, wanted_.at(*message), std::move(sent), std::move(pending)});
 }
 
 void PipelineExchange::finish() {
   const size_t left = expected_.size() + posted_.size() + local_.size();
   if (left > 0)
     throw StateError(text("pipeline exchange: finish() with ", left, " tensors that nobody took"));
-  for (Held& held : held_) held.pending.wait();
+  for (Held& held : held_) wait_until_sent(held);
   held_.clear();
 }
 

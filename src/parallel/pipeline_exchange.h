@@ -14,6 +14,7 @@
 #include "duoka/comm/collectives.h"
 #include "duoka/comm/group.h"
 #include "duoka/parallel/pipeline_schedule.h"
+#include "parallel/trace.h"
 
 namespace duoka::parallel {
 
@@ -60,6 +61,9 @@ class PipelineExchange final {
   /// Waits until all that was sent has arrived. Ends the update.
   void finish();
 
+  /// Where transfers are noted from now on, with what they are about; null: nowhere.
+  void set_trace(TraceFile* trace) { trace_ = trace; }
+
   /// Sent tensors that are kept alive.
   size_t num_held() const { return held_.size(); }
 
@@ -77,6 +81,7 @@ class PipelineExchange final {
     comm::Pending pending;
   };
   struct Held {
+    Message message;
     double wanted = 0;  // when its receiver wants it, by the plan
     at::Tensor x;
     comm::Pending pending;
@@ -88,6 +93,8 @@ class PipelineExchange final {
   int rank_of(int stage) const { return stage % group_.size(); }
   const comm::Group& wires(const Message& message) const;
   int tag(const Message& message) const { return message.micro * num_stages_ + message.to; }
+  TraceLabels labels(const Message& message) const { return {.micro = message.micro, .stage = message.to}; }
+  void wait_until_sent(Held& held);
   void post_receives();
   void release_sends(double now);
   at::Tensor take_local(const Message& message);
@@ -107,6 +114,7 @@ class PipelineExchange final {
   std::deque<Receive> posted_;
   std::vector<Held> held_;
   std::map<Message, at::Tensor> local_;
+  TraceFile* trace_ = nullptr;
 };
 
 }  // namespace duoka::parallel

@@ -2,6 +2,7 @@
 #include "duoka/parallel/pipeline_schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "duoka/core/error.h"
@@ -70,9 +71,9 @@ Actions interleaved(const PipelineShape& shape, int rank) {
       }
     first += size;
   }
-  // The last rank turns round as soon as the first micro-batch has come to its last chunk. Each rank before it needs
-  // one forward more to fill the step until the gradient comes back to it, and with chunks a second one, for the step
-  // by which that micro-batch comes later to the last rank than to it.
+  // The last rank turns round as soon as the first micro-batch has come to its last chunk. Each rank before
+  // it needs one forward more to fill the step until the gradient comes back to it, and with chunks a second
+  // one, for the step by which that micro-batch comes later to the last rank than to it.
   const int steps = shape.num_ranks - 1 - rank;
   const int ahead = shape.num_chunks == 1 ? steps : 2 * steps + (shape.num_chunks - 1) * sizes.front();
   return in_turn(forwards, backwards, static_cast<size_t>(ahead));
@@ -122,6 +123,11 @@ const char* schedule_name(PipelineSchedule schedule) {
       return "zero_bubble";
   }
   throw StateError("unknown pipeline schedule");
+}
+
+const char* action_name(PipelineAction::Kind kind) {
+  constexpr std::array names = {"forward", "backward", "backward_input", "backward_weight"};
+  return names.at(static_cast<size_t>(kind));
 }
 
 PipelineLists pipeline_lists(const PipelineShape& shape) {

@@ -68,6 +68,16 @@ void PipelineWalk::begin(const std::vector<const Stream*>& streams, PipelineList
   exchange_.begin(std::move(lists), {std::move(rows), layout_.width(), options_});
 }
 
+void PipelineWalk::set_trace(TraceFile* trace) {
+  trace_ = trace;
+  exchange_.set_trace(trace);
+}
+
+TraceLabels PipelineWalk::labels(const PipelineAction& action) const {
+  const comm::Group& group = layout_.pipeline_group();
+  return {.micro = action.micro, .stage = action.chunk * group.size() + group.rank()};
+}
+
 bool PipelineWalk::has_objective(const PipelineAction& action) const {
   return chain_.objective != nullptr && action.chunk + 1 == static_cast<int>(chunks_.size());
 }
@@ -82,7 +92,7 @@ ExactSum PipelineWalk::forward_backward(const std::vector<const Stream*>& stream
     if (action.kind == Kind::forward)
       forward(action, stream);
     else if (action.kind == Kind::backward_weight)
-      weights_.extract({action.chunk, action.micro}).mapped().add_all();
+      backward_weight(action);
     else
       loss_sum.add(backward(action, stream, scale));
     // A stage's backwards go through the micro-batches in ascending order.
@@ -98,7 +108,10 @@ void PipelineWalk::forward(const PipelineAction& action, const Stream& stream) {
   WalkObserver nobody;
   Open& open = open_[{action.chunk, action.micro}];
   at::Tensor x = exchange_.input(action);
-  open.traces = forward_range(chain_, range(action), stream, walk_, nobody, x);
+  {
+    const TraceSpan span(trace_, action_name(action.kind), labels(action));
+    open.traces = forward_range(chain_, range(action), stream, walk_, nobody, x);
+  }
   if (has_objective(action))
     open.x = std::move(x);
   else
@@ -109,14 +122,23 @@ double PipelineWalk::backward(const PipelineAction& action, const Stream& stream
   Open open = std::move(open_.extract({action.chunk, action.micro}).mapped());
   at::Tensor dy = exchange_.input(action);
   double loss_sum = 0;
-  if (has_objective(action)) {
-    Objective::Share share = chain_.objective->loss_and_gradient(open.x, stream, scale);
-    open.x.reset();
-    loss_sum = share.loss_sum;
-    dy = std::move(share.dx);
+  {
+    const TraceSpan span(trace_, action_name(action.kind), labels(action));
+    if (has_objective(action)) {
+      Objective::Share share = chain_.objective->loss_and_gradient(open.x, stream, scale);
+      open.x.reset();
+      loss_sum = share.loss_sum;
+      dy = std::move(share.dx);
+    }
+    dy = backward_layers(action, std::move(open), std::move(dy), stream);
   }
-  exchange_.output(action, backward_layers(action, std::move(open), std::move(dy), stream));
+  exchange_.output(action, dy);
   return loss_sum;
+}
+
+void PipelineWalk::backward_weight(const PipelineAction& action) {
+  const TraceSpan span(trace_, action_name(action.kind), labels(action));
+  weights_.extract({action.chunk, action.micro}).mapped().add_all();
 }
 
 at::Tensor PipelineWalk::backward_layers(const PipelineAction& action, Open open, at::Tensor dy,
@@ -136,11 +158,12 @@ double PipelineWalk::loss_sum(const std::vector<const Stream*>& streams) {
   for (const PipelineAction& action : all[static_cast<size_t>(layout_.pipeline_group().rank())]) {
     const Stream& stream = *streams[static_cast<size_t>(action.micro)];
     at::Tensor x = exchange_.input(action);
-    forward_range(chain_, range(action), stream, keep_nothing, nobody, x);
-    if (has_objective(action))
-      sum += chain_.objective->loss_sum(x, stream);
-    else
-      exchange_.output(action, x);
+    {
+      const TraceSpan span(trace_, action_name(action.kind), labels(action));
+      forward_range(chain_, range(action), stream, keep_nothing, nobody, x);
+      if (has_objective(action)) sum += chain_.objective->loss_sum(x, stream);
+    }
+    if (!has_objective(action)) exchange_.output(action, x);
   }
   exchange_.finish();
   return sum;

@@ -15,6 +15,7 @@
 #include "duoka/parallel/layout.h"
 #include "parallel/gradient_sums.h"
 #include "parallel/pipeline_exchange.h"
+#include "parallel/trace.h"
 #include "parallel/walk.h"
 
 namespace duoka::parallel {
@@ -39,6 +40,9 @@ class PipelineWalk final {
   /// Forward only; nothing is kept.
   double loss_sum(const std::vector<const Stream*>& streams);
 
+  /// Where actions and transfers are noted from now on; null: nowhere.
+  void set_trace(TraceFile* trace);
+
  private:
   /// What a chunk's forward of a micro-batch leaves until its backward.
   struct Open {
@@ -49,7 +53,9 @@ class PipelineWalk final {
   void forward(const PipelineAction& action, const Stream& stream);
   /// Returns the loss where the objective is.
   double backward(const PipelineAction& action, const Stream& stream, double scale);
+  void backward_weight(const PipelineAction& action);
   at::Tensor backward_layers(const PipelineAction& action, Open open, at::Tensor dy, const Stream& stream);
+  TraceLabels labels(const PipelineAction& action) const;
   LayerRange range(const PipelineAction& action) const { return chunks_[static_cast<size_t>(action.chunk)]; }
   bool has_objective(const PipelineAction& action) const;
   PipelineLists lists(size_t num_micro) const;
@@ -60,6 +66,7 @@ class PipelineWalk final {
   WalkOptions walk_;
   at::TensorOptions options_;  // of what goes from layer to layer
   PipelineExchange exchange_;
+  TraceFile* trace_ = nullptr;
   std::map<std::pair<int, int>, Open> open_;  // by chunk and micro-batch
   std::map<std::pair<int, int>, DeferredProducts> weights_;
 };

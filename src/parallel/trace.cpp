@@ -9,9 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/tensor.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "duoka/comm/collectives.h"
+#include "duoka/core/error.h"
 #include "duoka/core/files.h"
 #include "duoka/core/text.h"
 
@@ -21,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
-
-constexpr std::array lane_names = {"compute", "transfers", "gradient sums", "files"};
 
 // A file is head, events with ",\n" between them, tail. A batch of events takes the place of the tail and
 // brings a new one in the same write, so that the file is whole between two writes.
@@ -42,18 +43,11 @@ std::string microseconds_text(int64_t count) {
   return text(count / 1000, ".", std::string(3 - digits.size(), '0'), digits);
 }
 
-std::string metadata(const char* kind, int rank, int lane, const std::string& name) {
-  return text(R"({"ph":"M","name":")", kind, R"(","pid":)", rank, R"(,"tid":)", lane, R"(,"args":{"name":")",
-              name, R"("}})");
-}
-
 std::string names_of(int rank) {
-  std::string events = metadata("process_name", rank, 0, text("rank ", rank));
-  events += text(separator, R"({"ph":"M","name":"process_sort_index","pid":)", rank,
-                 R"(,"tid":0,"args":{"sort_index":)", rank, "}}");
-  for (size_t lane = 0; lane < lane_names.size(); ++lane)
-    events += text(separator, metadata("thread_name", rank, static_cast<int>(lane), lane_names[lane]));
-  return events;
+  const std::string id = text(R"(,"pid":)", rank, R"(,"tid":0,"args":{)");
+  return text(R"({"ph":"M","name":"process_name")", id, R"("name":"rank )", rank, R"("}})", separator,
+              R"({"ph":"M","name":"process_sort_index")", id, R"("sort_index":)", rank, "}}", separator,
+              R"({"ph":"M","name":"thread_name")", id, R"("name":"work"}})");
 }
 
 /// The ranks' files in `folder`, by name.
@@ -88,32 +82,78 @@ TraceFile::TraceFile(const fs::path& folder, int rank, std::chrono::system_clock
 
 TraceFile::~TraceFile() { flush(); }
 
-void TraceFile::add(const char* name, TraceLane lane, const TraceLabels& labels, Clock::time_point start,
+void TraceFile::begin_update(int64_t update) {
+  const std::lock_guard lock(mutex_);
+  update_ = update;
+}
+
+TraceLabels TraceFile::set_transfer_labels(const TraceLabels& labels) {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(transfer_labels_, labels);
+}
+
+TraceFile::Span TraceFile::span(Clock::time_point start, Clock::time_point end) const {
+  const auto since = std::chrono::duration_cast<nanoseconds>(start - origin_).count();
+  return {std::max<int64_t>(since, 0), std::chrono::duration_cast<nanoseconds>(end - start).count()};
+}
+
+void TraceFile::add(std::string_view name, const TraceLabels& labels, Clock::time_point start,
                     Clock::time_point end) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) return;
-    const auto since = std::chrono::duration_cast<nanoseconds>(start - origin_).count();
-    append(name, lane, labels, std::max<int64_t>(since, 0),
-           std::chrono::duration_cast<nanoseconds>(end - start).count());
-    if (events_.size() >= batch_bytes || end - last_write_ >= batch_time) write_events();
+    const Span when = span(start, end);
+    append(text(R"({"ph":"X","name":")", name, R"(","pid":)", rank_, R"(,"tid":0,"ts":)",
+                microseconds_text(when.start), R"(,"dur":)", microseconds_text(when.length),
+                label_text(labels), "}"),
+           end);
   } catch (...) {
     // No memory for an event: it is missing.
   }
 }
 
-void TraceFile::append(const char* name, TraceLane lane, const TraceLabels& labels, int64_t start,
-                       int64_t length) {
-  std::string arguments;
-  const std::array<std::pair<const char*, int64_t>, 3> all = {
-      {{"update", labels.update}, {"micro", labels.micro}, {"stage", labels.stage}}};
-  for (const auto& [key, value] : all)
-    if (value >= 0) arguments += text(arguments.empty() ? "" : ",", '"', key, "\":", value);
-  events_ += text(separator, R"({"ph":"X","name":")", name, R"(","pid":)", rank_, R"(,"tid":)",
-                  static_cast<int>(lane), R"(,"ts":)", microseconds_text(start), R"(,"dur":)",
-                  microseconds_text(length));
-  if (!arguments.empty()) events_ += text(R"(,"args":{)", arguments, "}");
-  events_ += "}";
+void TraceFile::add_beside(std::string_view name, const TraceLabels& labels, Clock::time_point start,
+                           Clock::time_point end) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    const Span when = span(start, end);
+    const std::string what = text(R"(","cat":"beside","name":")", name, R"(","pid":)", rank_,
+                                  R"(,"tid":0,"id2":{"local":")", num_beside_++, R"("},"ts":)");
+    append(text(R"({"ph":"b)", what, microseconds_text(when.start), label_text(labels), "}", separator,
+                R"({"ph":"e)", what, microseconds_text(when.start + when.length), "}"),
+           end);
+  } catch (...) {
+  }
+}
+
+void TraceFile::on_waited(comm::Operation operation, const std::string& axis, Clock::time_point start,
+                          Clock::time_point wait) noexcept {
+  try {
+    const auto now = Clock::now();
+    const std::string name = text(comm::operation_name(operation), ", ", axis);
+    const TraceLabels labels = [this] {
+      const std::lock_guard lock(mutex_);
+      return transfer_labels_;
+    }();
+    add_beside(name, labels, start, now);
+    add(text("wait for ", name), labels, wait, now);
+  } catch (...) {
+  }
+}
+
+/// Called with the lock held, as append().
+std::string TraceFile::label_text(const TraceLabels& labels) const {
+  std::string all;
+  const std::array<std::pair<const char*, int64_t>, 4> entries = {
+      {{"update", update_}, {"micro", labels.micro}, {"stage", labels.stage}, {"layer", labels.layer}}};
+  for (const auto& [key, value] : entries)
+    if (value >= 0) all += text(all.empty() ? "" : ",", '"', key, "\":", value);
+  return all.empty() ? "" : text(R"(,"args":{)", all, "}");
+}
+
+void TraceFile::append(const std::string& event, Clock::time_point end) {
+  if (!failure_.empty()) return;
+  events_ += text(separator, event);
+  if (events_.size() >= batch_bytes || end - last_write_ >= batch_time) write_events();
 }
 
 void TraceFile::flush() noexcept {
@@ -179,6 +219,40 @@ void merge_traces(const fs::path& folder) {
   merged.commit();
   std::error_code ignored;  // what is left only takes space
   for (const fs::path& part : done) fs::remove(part, ignored);
+}
+
+namespace {
+/// What cannot be removed, or looked at, only takes space.
+void remove_parts(const fs::path& folder) noexcept {
+  try {
+    for (const fs::path& part : parts_in(folder)) fs::remove(part);
+  } catch (const std::exception&) {
+  }
+}
+}  // namespace
+
+std::unique_ptr<TraceFile> begin_trace(const fs::path& folder, const comm::Group& group) {
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  if (group.rank() == 0) remove_parts(folder);
+  using std::chrono::microseconds;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  at::Tensor origin = at::tensor({std::chrono::duration_cast<microseconds>(now).count()}, at::kLong);
+  comm::broadcast(origin, 0, group);
+  return std::make_unique<TraceFile>(
+      folder, group.rank(), std::chrono::system_clock::time_point(microseconds(origin.item<int64_t>())));
+}
+
+std::string end_trace(const fs::path& folder, const std::string& failure, const comm::Group& group) {
+  std::vector<std::string> failures = comm::all_gather_text(failure, group);
+  if (group.rank() != 0) return "";
+  try {
+    merge_traces(folder);
+  } catch (const SystemError& error) {
+    failures.emplace_back(error.what());
+  }
+  std::erase(failures, "");
+  return join(failures, "; ");
 }
 
 }  // namespace duoka::parallel

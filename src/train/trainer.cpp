@@ -15,6 +15,7 @@
 #include "duoka/train/gradients.h"
 #include "duoka/train/loss_plot.h"
 #include "duoka/train/stop_signal.h"
+#include "parallel/trace.h"
 #include "train/run_log.h"
 
 namespace duoka::train {
@@ -68,7 +69,11 @@ class Trainer::Impl {
 
   /// Where the data goes on.
   Position position();
+  data::Update next_rows(const Position& at);
   RunLog::Step update(const Position& at);
+  /// Begins or ends the trace before an update; `made`: those that this process has made.
+  void trace(int64_t made);
+  void end_trace();
   /// Adds up over the ranks: tokens of the update, and whether a rank was told to stop.
   int64_t agree(int64_t num_tokens);
   void evaluate();
@@ -89,6 +94,7 @@ class Trainer::Impl {
   int64_t evaluations_without_progress_ = 0;
   int64_t last_evaluated_ = -1;
   int64_t last_saved_ = -1;
+  bool is_tracing_ = false;
 };
 
 int64_t Trainer::Impl::agree(int64_t num_tokens) {
@@ -124,8 +130,14 @@ Trainer::Impl::Position Trainer::Impl::position() {
   return at;
 }
 
+data::Update Trainer::Impl::next_rows(const Position& at) {
+  const parallel::TraceSpan span(parts_.engine.trace(), "wait for rows");
+  return parts_.train.get(at.epoch, at.index);
+}
+
 RunLog::Step Trainer::Impl::update(const Position& at) {
-  const data::Update update = parts_.train.get(at.epoch, at.index);
+  parallel::TraceFile* const trace = parts_.engine.trace();
+  const data::Update update = next_rows(at);
   log_rows(update);
   const ExactSum loss_sum = parts_.engine.forward_backward(update.streams, update.num_trained);
   parts_.engine.finish_gradients();
@@ -134,8 +146,11 @@ RunLog::Step Trainer::Impl::update(const Position& at) {
   require_finite(total, run_.step + 1);
   clip_gradients(parts_.engine.slots(), total.norm, options_.max_grad_norm);
   const double rate = parts_.schedule.learning_rate(run_.step);
-  parts_.optimizer.step(parts_.engine.slots(), rate);
-  parts_.engine.publish();
+  {
+    const parallel::TraceSpan span(trace, "optimizer step");
+    parts_.optimizer.step(parts_.engine.slots(), rate);
+    parts_.engine.publish();
+  }
 
   int64_t num_tokens = 0;
   for (const Stream& stream : update.streams) num_tokens += stream.num_tokens();
@@ -149,6 +164,23 @@ RunLog::Step Trainer::Impl::update(const Position& at) {
       static_cast<double>(at.epoch) + static_cast<double>(at.index + 1) / static_cast<double>(at.updates);
   run_.trainer.epoch = epoch;
   return {run_.step, epoch, total.loss, total.norm, rate, num_tokens};
+}
+
+void Trainer::Impl::trace(int64_t made) {
+  if (options_.profiler_steps == 0) return;
+  const int64_t end = options_.profiler_steps_start + options_.profiler_steps;
+  if (made == end) end_trace();
+  if (made != options_.profiler_steps_start) return;
+  parts_.engine.start_trace(options_.output_dir, run_.step + 1);
+  is_tracing_ = true;
+}
+
+void Trainer::Impl::end_trace() {
+  if (!std::exchange(is_tracing_, false)) return;
+  const std::string failure = parts_.engine.stop_trace();
+  if (!is_main()) return;
+  if (!failure.empty()) parts_.log.warning(failure);
+  parts_.log.info(text("trace in ", (options_.output_dir / "trace.json").string(), ", for ui.perfetto.dev"));
 }
 
 void Trainer::Impl::evaluate() {
@@ -254,9 +286,11 @@ TrainSummary Trainer::Impl::run() {
   Position at = position();
   if (run_.step < options_.total_steps)
     log_->note(text(run_.step, "/", options_.total_steps, " in the first update"));
+  const int64_t made_before = run_.step;
   bool is_stopped = false;
   while (run_.step < options_.total_steps && !is_stopped) {
     if (at.index == at.updates) at = {at.epoch + 1, 0, parts_.train.num_updates(at.epoch + 1)};
+    trace(run_.step - made_before);
     log_->pause();
     log_->step(update(at));
     ++at.index;
@@ -266,6 +300,7 @@ TrainSummary Trainer::Impl::run() {
     is_stopped = stop_signal_ != 0 || (options_.early_stopping_patience > 0 &&
                                        evaluations_without_progress_ >= options_.early_stopping_patience);
   }
+  end_trace();
   if (stop_signal_ == 0) {
     if (options_.eval.unit != Interval::Unit::never) evaluate();
     if (evaluations_without_progress_ > 0 && options_.early_stopping_patience > 0 && is_stopped)

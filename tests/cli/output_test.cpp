@@ -2,6 +2,7 @@
 // What a run says while it works: evaluations (H03), lines in files and the bar on a terminal (H04).
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -242,6 +243,27 @@ TEST_F(OutputTest, RunLeavesItsRecords) {
     EXPECT_FALSE(json::parse(read_text_file(shop_ / "out" / file)).empty()) << file;
   EXPECT_THAT(read_text_file(shop_ / "out/training_loss.svg"), HasSubstr("</svg>"));
   EXPECT_FALSE(std::filesystem::is_empty(shop_ / "out/runs"));
+}
+
+TEST_F(OutputTest, ProfilerStepsMakeATraceOfThoseUpdates) {
+  const Words two{"per_device_train_batch_size=1", "max_steps=5", "--cards", "2", "pipeline_parallel_size=2"};
+  Words words = two;
+  words.insert(words.end(), {"profiler_steps=2", "profiler_steps_start=2"});
+  const Outcome outcome = train("out", words);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(lines_with(outcome.err, "trace in "), SizeIs(1));
+  std::map<int, std::vector<int>> updates;  // [rank]: of each optimizer step
+  for (const json& event : json::parse(read_text_file(shop_ / "out/trace.json")))
+    if (event["name"] == "optimizer step") updates[event["pid"]].push_back(event["args"]["update"]);
+  EXPECT_EQ(updates, (std::map<int, std::vector<int>>{{0, {3, 4}}, {1, {3, 4}}}));
+  EXPECT_THAT(names_in(shop_ / "out", "trace"), ElementsAre("trace.json"));
+
+  words = two;
+  words.insert(words.end(), {"profiler_steps=2", "profiler_steps_start=5", "overwrite_output_dir=true"});
+  const Outcome late = train("out", words);
+  ASSERT_EQ(late.exit_code, 0) << late.all();
+  EXPECT_THAT(late.err, HasSubstr("profiler_steps_start: 5 leaves none of the 5 updates"));
+  EXPECT_THAT(names_in(shop_ / "out", "trace"), IsEmpty());
 }
 
 }  // namespace

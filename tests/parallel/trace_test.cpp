@@ -40,22 +40,22 @@ TEST(Trace, SpansNestAndCarryWhatTheyAreAbout) {
   const TemporaryFolder folder;
   {
     TraceFile file(folder.path(), 3, origin);
-    const TraceSpan outer(&file, "update", TraceLane::compute, {.update = 7});
+    file.begin_update(7);
+    const TraceSpan outer(&file, "update");
     {
-      const TraceSpan first(&file, "forward", TraceLane::compute, {.micro = 0, .stage = 2});
+      const TraceSpan first(&file, "forward", {.micro = 0, .stage = 2});
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    const TraceSpan second(&file, "send", TraceLane::transfer);
+    const TraceSpan second(&file, "backward", {.layer = 4});
   }
   const auto found = spans(read(folder / "trace-rank-3.json"));
   ASSERT_EQ(found.size(), 3U);  // in the order in which they end
   const Json& first = found[0];
   const Json& outer = found[2];
   EXPECT_EQ(first.at("name"), "forward");
-  EXPECT_EQ(first.at("args"), (Json{{"micro", 0}, {"stage", 2}}));
+  EXPECT_EQ(first.at("args"), (Json{{"update", 7}, {"micro", 0}, {"stage", 2}}));
+  EXPECT_EQ(found[1].at("args"), (Json{{"update", 7}, {"layer", 4}}));
   EXPECT_EQ(outer.at("args"), (Json{{"update", 7}}));
-  EXPECT_FALSE(found[1].contains("args"));
-  EXPECT_NE(found[1].at("tid"), first.at("tid"));
   const auto start = [](const Json& event) { return event.at("ts").get<double>(); };
   const auto end = [](const Json& event) {
     return event.at("ts").get<double>() + event.at("dur").get<double>();
@@ -67,14 +67,29 @@ TEST(Trace, SpansNestAndCarryWhatTheyAreAbout) {
   EXPECT_LT(end(outer), 60e6) << "time 0 is the origin that is given";
 }
 
-TEST(Trace, RanksAndLanesAreNamed) {
+TEST(Trace, RanksAreNamed) {
   const TemporaryFolder folder;
   TraceFile file(folder.path(), 2, origin);
   std::map<std::string, std::vector<std::string>> names;
   for (const Json& event : read(folder / "trace-rank-2.json"))
     if (event.at("args").contains("name")) names[event.at("name")].push_back(event.at("args").at("name"));
   EXPECT_THAT(names["process_name"], ::testing::ElementsAre("rank 2"));
-  EXPECT_THAT(names["thread_name"], ::testing::ElementsAre("compute", "transfers", "gradient sums", "files"));
+  EXPECT_THAT(names["thread_name"], ::testing::ElementsAre("work"));
+}
+
+TEST(Trace, WhatGoesOnBesideMayOverlap) {
+  const TemporaryFolder folder;
+  {
+    TraceFile file(folder.path(), 0, origin);
+    const auto start = TraceFile::Clock::now();
+    file.add_beside("send", {.micro = 1}, start, start + std::chrono::microseconds(30));
+    file.add_beside("send", {}, start + std::chrono::microseconds(10), start + std::chrono::microseconds(40));
+  }
+  std::map<std::string, std::map<std::string, double>> times;  // [id][phase]
+  for (const Json& event : read(folder / "trace-rank-0.json"))
+    if (event.contains("id2")) times[event.at("id2").at("local")][event.at("ph")] = event.at("ts");
+  ASSERT_EQ(times.size(), 2U);
+  for (auto& [id, of_id] : times) EXPECT_NEAR(of_id.at("e") - of_id.at("b"), 30, 0.001) << id;
 }
 
 TEST(Trace, WithoutAFileNothingHappens) { const TraceSpan span(nullptr, "forward"); }
@@ -84,7 +99,7 @@ TEST(Trace, TimesKeepTheirDigits) {
   {
     TraceFile file(folder.path(), 0, origin);
     const auto start = TraceFile::Clock::now();
-    file.add("forward", TraceLane::compute, {}, start, start + std::chrono::nanoseconds(12'345'007));
+    file.add("forward", {}, start, start + std::chrono::nanoseconds(12'345'007));
   }
   EXPECT_THAT(read_text_file(folder / "trace-rank-0.json"), ::testing::HasSubstr("\"dur\":12345.007"));
 }
@@ -94,17 +109,17 @@ TEST(Trace, ThreadsMayShareAFile) {
   {
     TraceFile file(folder.path(), 0, origin);
     std::vector<std::thread> threads;
-    for (const TraceLane lane : {TraceLane::compute, TraceLane::transfer})
-      threads.emplace_back([&file, lane] {
-        for (int64_t i = 0; i < 2000; ++i) const TraceSpan span(&file, "work", lane, {.micro = i});
+    for (const char* name : {"forward", "backward"})
+      threads.emplace_back([&file, name] {
+        for (int64_t i = 0; i < 2000; ++i) const TraceSpan span(&file, name, {.micro = i});
       });
     for (std::thread& thread : threads) thread.join();
   }
-  std::map<int, std::pair<int64_t, double>> last;  // by lane
+  std::map<std::string, std::pair<int64_t, double>> last;
   const auto found = spans(read(folder / "trace-rank-0.json"));
   EXPECT_EQ(found.size(), 4000U);
   for (const Json& span : found) {
-    auto& [next, end] = last[span.at("tid")];
+    auto& [next, end] = last[span.at("name")];
     EXPECT_EQ(span.at("args").at("micro"), next++);
     EXPECT_GE(span.at("ts").get<double>(), end - 0.001);
     end = span.at("ts").get<double>() + span.at("dur").get<double>();
@@ -115,7 +130,7 @@ TEST(Trace, ThreadsMayShareAFile) {
 [[noreturn]] void write_for_ever(const std::filesystem::path& folder) {
   TraceFile file(folder, 0, origin);
   for (int64_t i = 0;; ++i) {
-    { const TraceSpan span(&file, "forward", TraceLane::compute, {.micro = i}); }
+    { const TraceSpan span(&file, "forward", {.micro = i}); }
     if (i % 5 == 0) file.flush();
   }
 }

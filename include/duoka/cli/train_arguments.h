@@ -107,6 +107,8 @@ struct TrainArguments {
   bool plot_loss = true;
   std::vector<std::string> report_to{"tensorboard"};
   bool log_row_ids = false;
+  int64_t profiler_steps = 0;
+  int64_t profiler_steps_start = 1;
 
   std::vector<std::string>
       ignored_keys;  ///< Given keys that other trainers know and that change nothing here.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -21,6 +22,7 @@ class Group;
 namespace duoka::parallel {
 
 class Layout;
+class TraceFile;
 
 /// All of a parameter, by name, on the CPU. Throws StateError for a name that no rank has.
 using WholeParameter = std::function<at::Tensor(const std::string& name)>;
@@ -47,7 +49,8 @@ struct EngineOptions {
 ///   … clip engine.slots(), optimizer step on them …
 ///   engine.publish();
 ///
-/// All calls but slots() are collective over group(): each rank, in the same order. Not thread-safe.
+/// All calls but slots() and trace() are collective over group(): each rank, in the same order. Not
+/// thread-safe.
 class Engine final {
  public:
   /// Each rank holds the whole chain, or what layout.keep() left of it. Allocates the gradients of trainable
@@ -93,6 +96,16 @@ class Engine final {
   /// a time is whole. Collective. When `body` throws, all ranks throw: rank 0 that, the others a SystemError
   /// with its words.
   void with_whole_parameters(const std::function<void(const WholeParameter& whole)>& body);
+
+  /// From here to stop_trace() each rank notes what it does when, and for what it waits: forwards, backwards,
+  /// transfers, of updates that count from `first_update`. Both from the thread that makes the other calls.
+  void start_trace(const std::filesystem::path& folder, int64_t first_update = 1);
+  /// Writes <folder>/trace.json, for ui.perfetto.dev and chrome://tracing; what ranks with another disk have
+  /// noted stays there as trace-rank-<r>.json. On rank 0 returns why something of it is missing, else "".
+  /// Does not throw for that.
+  std::string stop_trace();
+  /// For spans of the caller's own (src/parallel/trace.h); null while nothing is traced. Not collective.
+  TraceFile* trace();
 
   /// All ranks this engine spreads over: what a gradient norm or a checkpoint is agreed on with.
   const comm::Group& group() const;

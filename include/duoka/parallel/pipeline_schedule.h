@@ -53,6 +53,9 @@ struct PipelineAction {
   bool operator==(const PipelineAction&) const = default;
 };
 
+/// "forward", "backward", "backward_input", "backward_weight".
+const char* action_name(PipelineAction::Kind kind);
+
 /// What each rank does, in this order: lists[rank].
 using PipelineLists = std::vector<std::vector<PipelineAction>>;
 

@@ -48,6 +48,10 @@ struct TrainerOptions {
   bool plot_loss = true;
   bool has_tensorboard = true;
   bool log_row_ids = false;
+  /// So many updates are traced into output_dir/trace.json, when this process has made profiler_steps_start
+  /// others; 0: none.
+  int64_t profiler_steps = 0;
+  int64_t profiler_steps_start = 0;
   std::string optimizer_name;
   std::map<std::string, std::string> settings;  ///< What a checkpoint remembers; see differences().
 };
@@ -60,8 +64,8 @@ struct TrainerParts {
   data::Loader& train;
   data::Loader* eval = nullptr;  ///< Null: nothing is evaluated.
   Log log;
-  /// Every rank: writes the model or adapter as it is now, in Hugging Face's form, into a folder. Collective over the
-  /// engine's group.
+  /// Every rank: writes the model or adapter as it is now, in Hugging Face's form, into a folder. Collective
+  /// over the engine's group.
   std::function<void(const std::filesystem::path&)> write_model;
 };
 
@@ -96,8 +100,8 @@ class Trainer {
   void resume(const std::filesystem::path& checkpoint, bool is_verified = false);
 
   /// Runs to total_steps and returns; writes into output_dir (rank 0): checkpoint-N/, trainer_log.jsonl,
-  /// trainer_state.json, train_results.json, eval_results.json, training_loss.svg, TensorBoard events. The
-  /// final model is the caller's to write. Collective over the engine's group.
+  /// trainer_state.json, train_results.json, eval_results.json, training_loss.svg, TensorBoard events,
+  /// trace.json. The final model is the caller's to write. Collective over the engine's group.
   ///
   /// SIGINT and SIGTERM to any rank end the run after the update under way, on all ranks, with a checkpoint.
   /// Throws what loader, engine, optimizer and files throw; ConfigError when loss or gradient is not finite.
