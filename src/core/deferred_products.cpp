@@ -20,11 +20,20 @@ void DeferredProducts::put_off(Parameter& parameter, const at::Tensor& a, const 
   products_.push_back({&parameter, a, b});
 }
 
+void DeferredProducts::put_off(std::function<void()> work) {
+  Product product;
+  product.work = std::move(work);
+  products_.push_back(std::move(product));
+}
+
 void DeferredProducts::add_all() {
   DeferredProducts* outer = std::exchange(innermost, nullptr);
   // One by one, so that memory falls on the way.
   for (Product& product : products_) {
-    product.parameter->accumulate_product(product.a, product.b);
+    if (product.work)
+      product.work();
+    else
+      product.parameter->accumulate_product(product.a, product.b);
     product = {};
   }
   innermost = outer;

@@ -129,6 +129,25 @@ TEST(AccumulateProduct, IsPutOffInsideAScope) {
   EXPECT_FALSE(at::equal(later.grad, now.grad)) << "the scope has ended";
 }
 
+TEST(AccumulateProduct, OtherWorkIsPutOffAmongTheProducts) {
+  Parameter w = weight(at::kDouble);
+  DeferredProducts products;
+  std::vector<double> seen;
+  const auto look = [&] { seen.push_back(w.grad.sum().item<double>()); };
+  const auto one = at::ones({1, 3}, at::kDouble), two = at::full({1, 2}, 2.0, at::kDouble);
+  {
+    const DeferredProducts::Scope scope(products);
+    w.accumulate_product(one, two);
+    DeferredProducts::current()->put_off([&] {
+      look();
+      w.accumulate_product(one, two);  // at once: it is its turn
+      look();
+    });
+  }
+  products.add_all();
+  EXPECT_EQ(seen, (std::vector<double>{12, 24}));
+}
+
 TEST(AccumulateRows, RepeatedIdsAddUpAndOthersStay) {
   for (const auto dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
     Parameter table = weight(dtype);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -29,14 +30,16 @@ class DeferredProducts final {
 
   /// Keeps both operands alive; nobody may change them until add_all().
   void put_off(Parameter& parameter, const at::Tensor& a, const at::Tensor& b);
-  /// Adds the products in the order in which they were put off, and forgets them. Each parameter must be
-  /// alive.
+  /// For a layer whose gradient of weights is no product: `work` adds it.
+  void put_off(std::function<void()> work);
+  /// Adds them in the order in which they were put off, and forgets them. Each parameter must be alive.
   void add_all();
 
  private:
   struct Product {
-    Parameter* parameter;
+    Parameter* parameter = nullptr;
     at::Tensor a, b;
+    std::function<void()> work = nullptr;  ///< In place of the others.
   };
   std::vector<Product> products_;
 };
