@@ -76,11 +76,12 @@ class Engine::Impl {
       : chain_(agreed(chain, layout)), layout_(layout), exact_(options.exact) {
     walk_ = {options.recompute, lowest_trained_stage(chain, layout.world())};
     if (layout.plan().pipeline > 1) pipeline_ = std::make_unique<PipelineWalk>(chain, layout, walk_);
-    const bool has_sharded_gradients = layout.plan().zero_stage >= 2;
-    sums_ =
-        make_gradient_sums(chain, layout.sum_groups(), options.bucket_bytes, has_sharded_gradients, exact_);
+    make_sums(options.bucket_bytes);
     if (layout.shards() != nullptr) layout.shards()->gather_for(chain);
-    OwnedSlots owned = make_slots(chain, layout.sum_groups(), layout.shards(), *sums_);
+    const auto stages = complete_stages(chain);
+    OwnedSlots owned = make_slots(chain, layout.sum_groups(), layout.shards(), [&](Parameter& parameter) {
+      return sums_of_stage(stages.at(&parameter)).sum_of(parameter);
+    });
     slots_ = std::move(owned.slots);
     visible_ = std::move(owned.visible);
     if (layout.sum_groups().shard.size() > 1 && layout.shards() == nullptr)
@@ -89,32 +90,33 @@ class Engine::Impl {
 
   ExactSum forward_backward(std::span<const Stream> micro, int64_t trained_tokens) {
     const at::NoGradGuard no_grad;
-    if (sums_->is_under_way())
+    if (sums_.front()->is_under_way())
       throw StateError("forward_backward() before finish_gradients() of the last one");
     check_trained_tokens(micro, trained_tokens);
     if (trace_) trace_->begin_update(next_update_++);
     const std::vector<Stream> parts = parts_of(micro);
     const double scale = 1.0 / static_cast<double>(trained_tokens);
     if (pipeline_) return forward_backward_in_pipeline(useful(micro, parts), scale);
+    GradientSums& sums = *sums_.front();
     const std::vector<const Stream*> streams = steps_of(micro, parts);
     const auto order = order_of(static_cast<int64_t>(streams.size()));
     ExactSum loss_sum;
     StageWork work = stage_work(walk_.lowest_stage);
     for (size_t i = 0; i < order.size(); ++i) {
-      sums_->begin_step({i + 1 == order.size(), order[i].num_additions});
+      sums.begin_step({i + 1 == order.size(), order[i].num_additions});
       work.set_micro(order[i].leaf);
       if (const Stream* stream = streams[static_cast<size_t>(order[i].leaf)])
         loss_sum.add(walk_forward_backward(chain_, *stream, scale, walk_, work));
       else if (layout_.shards() != nullptr)
         walk_idle(chain_, walk_, work);
-      sums_->complete(0);
+      sums.complete(0);
     }
     return counts_loss() ? loss_sum : ExactSum();
   }
 
   void finish_gradients() {
     const at::NoGradGuard no_grad;
-    sums_->finish();
+    for (const auto& sums : sums_) sums->finish();
   }
 
   void publish() {
@@ -132,7 +134,7 @@ class Engine::Impl {
     LossSums own;
     if (pipeline_) {
       own.loss_sum = pipeline_->loss_sum(steps);
-      for (const Stream* stream : steps) own.num_trained += stream->num_trained;
+      for (const Stream* stream : steps) own.num_trained += stream != nullptr ? stream->num_trained : 0;
     } else {
       StageWork work = stage_work(0);
       own = walk_streams(chain_, steps, work);
@@ -187,8 +189,8 @@ class Engine::Impl {
   }
 
   StageWork stage_work(int64_t lowest_stage) {
-    return {layout_.shards(), sums_.get(), trace_.get(), static_cast<int64_t>(chain_.layers.size()),
-            lowest_stage};
+    const StageWork::Way way{.top = static_cast<int64_t>(chain_.layers.size()), .bottom = lowest_stage};
+    return {layout_.shards(), sums_.front().get(), trace_.get(), way};
   }
 
   void watch_transfers(TraceFile* trace) {
@@ -196,11 +198,24 @@ class Engine::Impl {
     if (pipeline_) pipeline_->set_trace(trace);
   }
 
-  /// One step of the sums for all micro-batches: they overlap.
-  ExactSum forward_backward_in_pipeline(const std::vector<const Stream*>& streams, double scale) {
-    sums_->begin_step({});
-    ExactSum loss_sum = pipeline_->forward_backward(streams, scale, *sums_);
-    sums_->complete(0);
+  void make_sums(int64_t bucket_bytes) {
+    sum_stages_ = {{0, static_cast<int64_t>(chain_.layers.size()) + 1}};
+    if (pipeline_) sum_stages_ = pipeline_->stages();
+    const bool each_step = layout_.plan().zero_stage >= 2;
+    for (const LayerRange& stages : sum_stages_)
+      sums_.push_back(
+          make_gradient_sums(chain_, stages, layout_.sum_groups(), bucket_bytes, each_step, exact_));
+  }
+
+  GradientSums& sums_of_stage(int64_t stage) {
+    size_t i = 0;
+    while (!sum_stages_[i].contains(stage)) ++i;
+    return *sums_[i];
+  }
+
+  ExactSum forward_backward_in_pipeline(std::vector<const Stream*> streams, double scale) {
+    if (talks_each_step()) streams.resize(agreed_count(streams.size()), nullptr);
+    ExactSum loss_sum = pipeline_->forward_backward(streams, scale, sums_);
     return counts_loss() ? loss_sum : ExactSum();
   }
 
@@ -230,10 +245,11 @@ class Engine::Impl {
   /// the others. In a fixed order a micro-batch keeps its place, with something to train or not.
   std::vector<const Stream*> steps_of(std::span<const Stream> micro, const std::vector<Stream>& parts) {
     std::vector<const Stream*> steps = useful(micro, parts, /*keeps_places=*/exact_);
-    const bool talks = sums_->talks_each_step() || layout_.shards() != nullptr;
-    steps.resize(std::max<size_t>(1, talks ? agreed_count(steps.size()) : steps.size()), nullptr);
+    steps.resize(std::max<size_t>(1, talks_each_step() ? agreed_count(steps.size()) : steps.size()), nullptr);
     return steps;
   }
+
+  bool talks_each_step() const { return sums_.front()->talks_each_step() || layout_.shards() != nullptr; }
 
   size_t agreed_count(size_t own) {
     at::Tensor most = at::tensor({static_cast<int64_t>(own)}, at::kLong);
@@ -252,8 +268,9 @@ class Engine::Impl {
   Layout& layout_;
   bool exact_;
   WalkOptions walk_;
-  std::unique_ptr<PipelineWalk> pipeline_;  // null without one
-  std::unique_ptr<GradientSums> sums_;
+  std::unique_ptr<PipelineWalk> pipeline_;           // null without one
+  std::vector<LayerRange> sum_stages_;               // all, or a pipeline's chunks…
+  std::vector<std::unique_ptr<GradientSums>> sums_;  // …and the sums of each
   std::vector<Slot> slots_;
   std::vector<at::Tensor> visible_;  // for each slot, where the layers (or the next gather) see its numbers
   std::unique_ptr<RowPublisher> publisher_;

@@ -27,11 +27,11 @@ struct Entry {
 };
 
 /// Trainable parameters from the stage completed first to that completed last.
-std::vector<Entry> in_order_of_completion(const Chain& chain, const SumGroups& groups) {
+std::vector<Entry> in_order_of_completion(const Chain& chain, LayerRange range, const SumGroups& groups) {
   const auto stages = complete_stages(chain);
   std::vector<Entry> entries;
   for (Parameter* parameter : chain.parameters())
-    if (const auto found = stages.find(parameter); found != stages.end())
+    if (const auto found = stages.find(parameter); found != stages.end() && range.contains(found->second))
       // Last of all where another stage of the pipeline shares it, which cannot start its sum earlier: a rank
       // that waited for that one in between would keep it waiting.
       entries.push_back({parameter, groups.is_tied(*parameter) ? 0 : found->second});
@@ -59,8 +59,9 @@ const comm::Group& SumGroups::replicas_of(const Parameter& parameter) const {
   return parameter.is_whole() ? whole_replicas : slice_replicas;
 }
 
-std::vector<GradientBucket> make_buckets(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes) {
-  const std::vector<Entry> entries = in_order_of_completion(chain, groups);
+std::vector<GradientBucket> make_buckets(const Chain& chain, LayerRange stages, const SumGroups& groups,
+                                         int64_t bucket_bytes) {
+  const std::vector<Entry> entries = in_order_of_completion(chain, stages, groups);
   std::vector<GradientBucket> buckets;
   GradientBucket open;
   int64_t open_bytes = 0;
@@ -86,10 +87,12 @@ std::vector<GradientBucket> make_buckets(const Chain& chain, const SumGroups& gr
   return buckets;
 }
 
-std::unique_ptr<GradientSums> make_gradient_sums(const Chain& chain, const SumGroups& groups,
-                                                 int64_t bucket_bytes, bool each_step, bool exact) {
-  if (groups.shard.size() == 1) return std::make_unique<WholeSums>(chain, groups, bucket_bytes, exact);
-  return std::make_unique<ShardedSums>(chain, groups, bucket_bytes, each_step && !exact, exact);
+std::unique_ptr<GradientSums> make_gradient_sums(const Chain& chain, LayerRange stages,
+                                                 const SumGroups& groups, int64_t bucket_bytes,
+                                                 bool each_step, bool exact) {
+  std::vector<GradientBucket> buckets = make_buckets(chain, stages, groups, bucket_bytes);
+  if (groups.shard.size() == 1) return std::make_unique<WholeSums>(std::move(buckets), groups, exact);
+  return std::make_unique<ShardedSums>(std::move(buckets), groups, each_step && !exact, exact);
 }
 
 }  // namespace duoka::parallel

@@ -12,6 +12,7 @@
 
 #include "duoka/comm/group.h"
 #include "duoka/core/layer.h"
+#include "duoka/core/layer_range.h"
 
 namespace duoka::parallel {
 
@@ -63,9 +64,11 @@ class GradientSums {
 /// The strategy for one of: whole sums on every rank (shard is solo), or each rank sums of its own rows.
 /// each_step: reduce in each micro-step, so that no gradient outlives its layer (ZeRO-2), not only in the
 /// last one. exact: add in one order whatever the number of ranks; then the last micro-step reduces in any
-/// case.
-std::unique_ptr<GradientSums> make_gradient_sums(const Chain& chain, const SumGroups& groups,
-                                                 int64_t bucket_bytes, bool each_step, bool exact);
+/// case. stages: only of parameters that are complete after one of those; a pipeline has such sums for each
+/// of its chunks, whose micro-steps end at different times.
+std::unique_ptr<GradientSums> make_gradient_sums(const Chain& chain, LayerRange stages,
+                                                 const SumGroups& groups, int64_t bucket_bytes,
+                                                 bool each_step, bool exact);
 
 /// For each trainable parameter the lowest stage that uses it.
 std::unordered_map<Parameter*, int64_t> complete_stages(const Chain& chain);
@@ -77,7 +80,9 @@ struct GradientBucket {
 
   at::TensorOptions options() const;
 };
-/// Whole stages, as many neighbouring ones as fit in `bucket_bytes`; a larger stage is a bucket by itself.
-std::vector<GradientBucket> make_buckets(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes);
+/// Whole stages of `stages`, as many neighbouring ones as fit in `bucket_bytes`; a larger stage is a bucket
+/// by itself.
+std::vector<GradientBucket> make_buckets(const Chain& chain, LayerRange stages, const SumGroups& groups,
+                                         int64_t bucket_bytes);
 
 }  // namespace duoka::parallel

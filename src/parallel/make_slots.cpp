@@ -40,7 +40,7 @@ std::vector<Parameter*> trainable_of(const Chain& chain) {
 }
 
 OwnedSlots make_slots(const Chain& chain, const SumGroups& groups, const ParameterShards* shards,
-                      const GradientSums& sums) {
+                      const std::function<at::Tensor(Parameter&)>& sum_of) {
   const at::NoGradGuard no_grad;
   OwnedSlots owned;
   for (Parameter* parameter : trainable_of(chain)) {
@@ -51,7 +51,7 @@ OwnedSlots make_slots(const Chain& chain, const SumGroups& groups, const Paramet
     slot.offset = std::move(part.offset);
     // The same tensor, not a copy, when the dtype is the gradient's already.
     slot.master = part.visible.to(parameter->gradient_dtype());
-    slot.grad = sums.sum_of(*parameter).view(slot.master.sizes());
+    slot.grad = sum_of(*parameter).view(slot.master.sizes());
     slot.is_primary = groups.replicas_of(*parameter).rank() == 0;
     owned.slots.push_back(std::move(slot));
     owned.visible.push_back(std::move(part.visible));

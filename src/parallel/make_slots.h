@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "duoka/core/layer.h"
@@ -22,9 +23,9 @@ struct OwnedSlots {
 };
 
 /// A slot for each trainable parameter: all of what is held here, or this rank's rows of it. shards: null, or
-/// where the rows of parameters are.
+/// where the rows of parameters are. sum_of: as GradientSums::sum_of().
 OwnedSlots make_slots(const Chain& chain, const SumGroups& groups, const ParameterShards* shards,
-                      const GradientSums& sums);
+                      const std::function<at::Tensor(Parameter&)>& sum_of);
 
 /// This rank's part of every parameter, trainable or not: the ranks' parts make up each parameter once.
 std::vector<Piece> pieces_of(const Chain& chain, const SumGroups& groups, const ParameterShards* shards);

@@ -35,8 +35,9 @@ std::string words_of(const PipelineAction& action) {
 
 }  // namespace
 
-PipelineExchange::PipelineExchange(const comm::Group& group, int num_chunks, const at::Device& device)
-    : group_(group), num_stages_(group.size() * num_chunks) {
+PipelineExchange::PipelineExchange(const comm::Group& group, int num_chunks, const at::Device& device,
+                                   int lowest_stage)
+    : group_(group), num_stages_(group.size() * num_chunks), lowest_stage_(lowest_stage) {
   if (group.size() == 1) return;
   wires_[0][0] = comm::duplicate(group, "pipeline forward");
   wires_[1][0] = comm::duplicate(group, "pipeline backward");
@@ -72,7 +73,7 @@ std::optional<PipelineExchange::Message> PipelineExchange::message_to(const Pipe
   if (action.kind == Kind::backward_weight) return std::nullopt;
   const int stage = action.chunk * group_.size() + rank;
   const int from = action.kind == Kind::forward ? stage - 1 : stage + 1;
-  if (from < 0 || from >= num_stages_) return std::nullopt;
+  if (from < 0 || from >= num_stages_ || (from > stage && stage < lowest_stage_)) return std::nullopt;
   return Message{from, stage, action.micro};
 }
 
@@ -80,8 +81,12 @@ std::optional<PipelineExchange::Message> PipelineExchange::message_from(const Pi
   if (action.kind == Kind::backward_weight) return std::nullopt;
   const int stage = action.chunk * group_.size() + group_.rank();
   const int to = action.kind == Kind::forward ? stage + 1 : stage - 1;
-  if (to < 0 || to >= num_stages_) return std::nullopt;
+  if (to < 0 || to >= num_stages_ || (to < stage && to < lowest_stage_)) return std::nullopt;
   return Message{stage, to, action.micro};
+}
+
+bool PipelineExchange::is_sent(const Message& message) const {
+  return group_.size() > 1 && tensors_.rows.at(static_cast<size_t>(message.micro)) > 0;
 }
 
 void PipelineExchange::begin(PipelineLists lists, Tensors tensors) {
@@ -99,7 +104,7 @@ void PipelineExchange::begin(PipelineLists lists, Tensors tensors) {
     const auto& list = lists_[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {
       const auto message = message_to(list[i], rank);
-      if (!message || group_.size() == 1) continue;
+      if (!message || !is_sent(*message)) continue;
       if (rank_of(message->from) == own) wanted_[*message] = plan.starts[static_cast<size_t>(rank)][i];
       if (rank == own) expected_.push_back(*message);
     }
@@ -152,6 +157,8 @@ at::Tensor PipelineExchange::input(const PipelineAction& action) {
   ++next_;
   const auto message = message_to(action, group_.rank());
   if (!message) return {};
+  if (tensors_.rows.at(static_cast<size_t>(action.micro)) == 0)
+    return at::empty({0, tensors_.width}, tensors_.options);
   if (group_.size() == 1) return take_local(*message);
   Receive receive = std::move(posted_.front());
   posted_.pop_front();
@@ -169,6 +176,7 @@ void PipelineExchange::output(const PipelineAction& action, const at::Tensor& x)
     throw StateError(text("pipeline exchange: ", words_of(action), " on rank ", group_.rank(), " made ",
                           x.defined() ? text(x.sizes()) : "nothing", "; wanted [", rows, ", ", tensors_.width,
                           "]"));
+  if (rows == 0) return;
   if (group_.size() == 1) {
     local_[*message] = x;
     return;

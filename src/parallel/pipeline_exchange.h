@@ -40,9 +40,11 @@ class PipelineExchange final {
   /// Collective over `group`, the ranks of the pipeline axis in order; makes wires for each direction and
   /// sends a word along each (NCCL connects two ranks when they first talk, and waits for it). `device`: of
   /// the tensors to come.
-  PipelineExchange(const comm::Group& group, int num_chunks, const at::Device& device = at::kCPU);
+  /// lowest_stage: of the pipeline; no gradient goes to the stages below.
+  PipelineExchange(const comm::Group& group, int num_chunks, const at::Device& device = at::kCPU,
+                   int lowest_stage = 0);
 
-  /// What travels: [rows[micro], width], the same on each rank.
+  /// What travels: [rows[micro], width], the same on each rank. Nothing does where there are no rows.
   struct Tensors {
     std::vector<int64_t> rows;
     int64_t width = 0;
@@ -90,6 +92,7 @@ class PipelineExchange final {
   void connect(const at::Device& device);
   std::optional<Message> message_to(const PipelineAction& action, int rank) const;
   std::optional<Message> message_from(const PipelineAction& action) const;
+  bool is_sent(const Message& message) const;
   int rank_of(int stage) const { return stage % group_.size(); }
   const comm::Group& wires(const Message& message) const;
   int tag(const Message& message) const { return message.micro * num_stages_ + message.to; }
@@ -101,6 +104,7 @@ class PipelineExchange final {
 
   comm::Group group_;
   int num_stages_;
+  int lowest_stage_;
   /// By direction, and whether it is the way between the last rank and the first. Two ranks are neighbours on
   /// both ways, and NCCL, which has no tags, would take one's tensors for the other's.
   std::array<std::array<comm::Group, 2>, 2> wires_;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,55 +17,79 @@
 #include "duoka/parallel/layout.h"
 #include "parallel/gradient_sums.h"
 #include "parallel/pipeline_exchange.h"
+#include "parallel/stage_work.h"
 #include "parallel/trace.h"
 #include "parallel/walk.h"
 
 namespace duoka::parallel {
 
 /// One rank's way through the micro-batches of a pipeline: its list of actions, over the layers it holds.
-/// Every rank of a pipeline is given the same micro-batches. All calls are collective over the pipeline.
+/// Every rank of a pipeline is given the same micro-batches. All calls are collective over the pipeline, and
+/// where parameters are sharded or gradients are in each micro-batch over the shard group too: as all of its
+/// ranks follow the same list, their gathers and sums agree. A rank that has fewer micro-batches is given
+/// nulls for the others.
 ///
 /// backward_input puts the products that make gradients of weights off until backward_weight; the activations
 /// they need stay alive so long. What is not such a product (norms, biases, the head, layers of autograd) it
-/// computes at once.
+/// computes at once. Stages below the lowest that trains are not walked back, and no gradient is sent to
+/// them.
 class PipelineWalk final {
  public:
+  /// Of each chunk, in order.
+  using Sums = std::span<const std::unique_ptr<GradientSums>>;
+
   /// `chain`: the layers of layout.layers(), one range after the other, with the objective on the last rank;
-  /// StateError when it is not. Both outlive this. walk.lowest_stage: of the layers held here, the lowest
-  /// that trains; any larger number when none does.
+  /// StateError when it is not. Both outlive this. Something trains on some rank. walk.lowest_stage is not
+  /// read. Collective over layout.world().
   PipelineWalk(Chain& chain, Layout& layout, const WalkOptions& walk);
 
-  /// Forward and backward of all; adds the gradient of scale * loss into trainable parameters. Tells `sums`
-  /// of a chunk's stages when its last backward is done. Returns the sum of the loss over the trained tokens
-  /// on the last rank, 0 on the others.
-  ExactSum forward_backward(const std::vector<const Stream*>& streams, double scale, GradientSums& sums);
+  /// Stages of the chain held here that each chunk has, the objective as one.
+  std::vector<LayerRange> stages() const;
+
+  /// Forward and backward of all; adds the gradient of scale * loss into trainable parameters. Each chunk's
+  /// sums have one step for each micro-batch where each step talks, else one for all; they are told of a
+  /// stage when it has done its part of it. Returns the sum of the loss over the trained tokens on the last
+  /// rank, 0 on the others.
+  ExactSum forward_backward(const std::vector<const Stream*>& streams, double scale, Sums sums);
   /// Forward only; nothing is kept.
   double loss_sum(const std::vector<const Stream*>& streams);
-
   /// Where actions and transfers are noted from now on; null: nowhere.
   void set_trace(TraceFile* trace);
 
  private:
+  using Actions = std::vector<PipelineAction>;
   /// What a chunk's forward of a micro-batch leaves until its backward.
   struct Open {
     std::vector<Trace> traces;
     at::Tensor x;  ///< The objective's input.
   };
-  void begin(const std::vector<const Stream*>& streams, PipelineLists lists);
-  void forward(const PipelineAction& action, const Stream& stream);
+  int find_lowest_stage();
+  Actions begin(const std::vector<const Stream*>& streams, PipelineLists lists);
+  StageWork stage_work(const Actions& actions, size_t place, GradientSums* sums, bool is_evaluation = false);
+  /// Stages of the chain held here where an action begins and ends its way; begins at -1: it walks none.
+  int64_t first_walked(const PipelineAction& action) const;
+  void forward(const PipelineAction& action, const Stream& stream, StageWork& work);
   /// Returns the loss where the objective is.
-  double backward(const PipelineAction& action, const Stream& stream, double scale);
+  double backward(const PipelineAction& action, const Stream& stream, double scale, StageWork& work);
   void backward_weight(const PipelineAction& action);
-  at::Tensor backward_layers(const PipelineAction& action, Open open, at::Tensor dy, const Stream& stream);
-  TraceLabels labels(const PipelineAction& action) const;
+  /// What the others of the shard group do with a micro-batch that this rank has not.
+  void pass(const PipelineAction& action, StageWork& work, bool is_evaluation = false);
+  at::Tensor backward_layers(const PipelineAction& action, Open open, at::Tensor dy, const Stream& stream,
+                             StageWork& work);
+  TraceLabels labels(const PipelineAction& action) const {
+    return {.micro = action.micro, .stage = stage_of(action.chunk)};
+  }
+  int stage_of(int chunk) const;
   LayerRange range(const PipelineAction& action) const { return chunks_[static_cast<size_t>(action.chunk)]; }
   bool has_objective(const PipelineAction& action) const;
+  bool goes_back(const PipelineAction& action) const { return stage_of(action.chunk) >= lowest_stage_; }
   PipelineLists lists(size_t num_micro) const;
 
   Chain& chain_;
-  const Layout& layout_;
+  Layout& layout_;
   std::vector<LayerRange> chunks_;  // stages of the local chain
   WalkOptions walk_;
+  int lowest_stage_;           // of the pipeline
   at::TensorOptions options_;  // of what goes from layer to layer
   PipelineExchange exchange_;
   TraceFile* trace_ = nullptr;

@@ -44,9 +44,6 @@ void check_pipeline(const Plan& plan) {
     throw ConfigError(
         "a split of the layers into pipeline stages without a pipeline; set pipeline_parallel_size to 2 or "
         "more");
-  if (plan.pipeline > 1 && plan.zero_stage > 1)
-    throw ConfigError(text("zero_stage = ", plan.zero_stage, " with pipeline_parallel_size = ", plan.pipeline,
-                           ": a pipeline needs its gradients until the update ends; use zero_stage 0 or 1"));
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ std::vector<at::Tensor> values_of(const GradientBucket& bucket) {
 
 }  // namespace
 
-ShardedSums::ShardedSums(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes, bool each_step,
+ShardedSums::ShardedSums(std::vector<GradientBucket> buckets, const SumGroups& groups, bool each_step,
                          bool exact)
     : shard_(groups.shard), each_step_(each_step), exact_(exact) {
-  for (GradientBucket& what : make_buckets(chain, groups, bucket_bytes)) {
+  for (GradientBucket& what : buckets) {
     RowLayout layout(values_of(what), shard_.size());
     at::Tensor sum = at::zeros({layout.chunk()}, what.options());
     comm::Group replicas = groups.replicas_of(*what.parameters.front());

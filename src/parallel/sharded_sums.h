@@ -19,7 +19,7 @@ namespace duoka::parallel {
 /// of them) until the last micro-step reduces them by all-to-all, which sends as much as a reduce-scatter.
 class ShardedSums final : public GradientSums {
  public:
-  ShardedSums(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes, bool each_step, bool exact);
+  ShardedSums(std::vector<GradientBucket> buckets, const SumGroups& groups, bool each_step, bool exact);
 
   void begin_step(const MicroStep& step) override;
   void complete(int64_t stage) override;

@@ -10,27 +10,35 @@
 
 namespace duoka::parallel {
 
-/// What goes with a walk along a whole chain: parameters are fetched a stage ahead where they are sharded,
-/// sums of gradients are started behind it, and each stage is a span of the trace.
+/// What goes with a walk along some stages: parameters are fetched a stage ahead where they are sharded, sums
+/// of gradients are started behind it, and each stage is a span of the trace.
 class StageWork final : public WalkObserver {
  public:
-  /// shards, trace: may be null. lowest_stage: where the way back ends.
-  StageWork(ParameterShards* shards, GradientSums* sums, TraceFile* trace, int64_t num_layers,
-            int64_t lowest_stage)
-      : shards_(shards), sums_(sums), trace_(trace), num_layers_(num_layers), lowest_stage_(lowest_stage) {}
+  struct Way {
+    int64_t top = 0;         ///< Where the way there ends…
+    int64_t bottom = 0;      ///< …and the way back.
+    int64_t following = -1;  ///< Stage that is walked next when an end is reached; -1: none that is known.
+    TraceLabels labels = {};
+    bool has_spans = true;  ///< False where the caller notes the walk as a whole.
+  };
+  /// shards: null where parameters are whole. sums: told of each stage of the way back; null: of none. trace:
+  /// may be null.
+  StageWork(ParameterShards* shards, GradientSums* sums, TraceFile* trace, const Way& way)
+      : shards_(shards), sums_(sums), trace_(trace), way_(way) {}
 
   /// For the trace.
-  void set_micro(int64_t micro) { micro_ = micro; }
+  void set_micro(int64_t micro) { way_.labels.micro = micro; }
 
   void before(int64_t stage, bool is_way_back) override;
   void after(int64_t stage, bool is_way_back) override;
 
  private:
+  TraceLabels labels(int64_t stage) const;
+
   ParameterShards* shards_;
   GradientSums* sums_;
   TraceFile* trace_;
-  int64_t num_layers_, lowest_stage_;
-  int64_t micro_ = -1;
+  Way way_;
   TraceFile::Clock::time_point start_;
 };
 

@@ -11,9 +11,9 @@
 
 namespace duoka::parallel {
 
-WholeSums::WholeSums(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes, bool exact)
+WholeSums::WholeSums(std::vector<GradientBucket> buckets, const SumGroups& groups, bool exact)
     : exact_(exact) {
-  for (GradientBucket& what : make_buckets(chain, groups, bucket_bytes)) {
+  for (GradientBucket& what : buckets) {
     int64_t numel = 0;
     for (const Parameter* parameter : what.parameters) numel += parameter->numel();
     Bucket bucket;

@@ -17,7 +17,7 @@ namespace duoka::parallel {
 class WholeSums final : public GradientSums {
  public:
   /// Allocates the buffers, zero, and points Parameter::grad into them.
-  WholeSums(const Chain& chain, const SumGroups& groups, int64_t bucket_bytes, bool exact);
+  WholeSums(std::vector<GradientBucket> buckets, const SumGroups& groups, bool exact);
 
   void begin_step(const MicroStep& step) override;
   void complete(int64_t stage) override;

@@ -94,6 +94,24 @@ TEST_F(LayoutsTest, PipelineCardsWriteWholeFiles) {
   }
 }
 
+TEST_F(LayoutsTest, PipelineCardsMayShareParametersToo) {
+  const Words full{"finetuning_type=full", "learning_rate=0.001", "max_steps=3",
+                   "per_device_train_batch_size=1"};
+  const auto run = [&](const std::string& out, Words more) {
+    more.insert(more.end(), full.begin(), full.end());
+    const Outcome outcome = run_duoka(shop_.train(out, more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    return outcome.err;
+  };
+  const std::string alone = run("alone", {"gradient_accumulation_steps=4"});
+  const std::string shared = run("shared", {"gradient_accumulation_steps=2", "pipeline_parallel_size=2",
+                                            "zero_stage=3", "profiler_steps=1", "--cards", "4"});
+  EXPECT_THAT(shared, HasSubstr("; data 2 x pipeline 2, 1f1b, ZeRO-3\n"));
+  EXPECT_EQ(printed_losses(shared), printed_losses(alone));
+  EXPECT_EQ(bytes("shared/model.safetensors").size(), bytes("alone/model.safetensors").size());
+  EXPECT_THAT(bytes("shared/trace.json"), HasSubstr("wait for all_gather, "));
+}
+
 TEST_F(LayoutsTest, SizesThatCannotWorkAreRefusedOnceBeforeARankStarts) {
   const auto refused = [&](const std::string& cards, const Words& more) {
     Words words = more;
@@ -111,7 +129,6 @@ TEST_F(LayoutsTest, SizesThatCannotWorkAreRefusedOnceBeforeARankStarts) {
   EXPECT_THAT(refused("4", {"zero_stage=3", "zero_shard_size=3"}), HasSubstr("sizes that work: 1, 2, 4"));
   EXPECT_THAT(refused("2", {"zero_shard_size=2"}), HasSubstr("set zero_stage to 1, 2 or 3"));
   EXPECT_THAT(refused("2", {"zero_stage=4"}), HasSubstr("wanted 0, 1, 2 or 3"));
-  EXPECT_THAT(refused("2", {"zero_stage=3", "pipeline_parallel_size=2"}), HasSubstr("use zero_stage 0 or 1"));
   EXPECT_THAT(refused("8", {"pipeline_parallel_size=8"}), HasSubstr("lower pipeline_parallel_size"));
   EXPECT_THAT(refused("2", {"pipeline_parallel_size=2", "pipeline_split=[1, 2]"}),
               HasSubstr("pipeline_split = 1, 2 adds up to 3"));

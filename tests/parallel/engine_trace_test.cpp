@@ -17,9 +17,10 @@ namespace {
 using Json = nlohmann::json;
 
 /// Updates 0 and 1 under `plan` with four micro-batches each; the second is traced, as number 12.
-Json trace_of(int num_ranks, const Plan& plan) {
+Json trace_of(int num_ranks, const Plan& plan, int first_trained_block = -1,
+              const EngineOptions& options = {}) {
   const testing::TemporaryFolder folder;
-  test::ToyOptions toy = test::toy(at::kDouble, false);
+  test::ToyOptions toy = test::toy(at::kDouble, false, first_trained_block);
   toy.num_blocks = 7;
   test::run_ranks(num_ranks, [&](const comm::Group& group) {
     Layout layout(plan, group);
@@ -27,7 +28,7 @@ Json trace_of(int num_ranks, const Plan& plan) {
     test::ToyOptions here = toy;
     here.layers = layout.layers();
     Chain chain = test::make_toy(here);
-    const auto engine = assemble(chain, layout);
+    const auto engine = assemble(chain, layout, options);
     const auto micro = test::toy_streams({0, 1, 2, 3});
     const int64_t trained = layout.data_share().size * test::count_trained(micro);
     for (const bool is_traced : {false, true}) {
@@ -106,6 +107,50 @@ TEST_P(PipelineTrace, ShowsWhatComesFromNeighbours) {
   const int num_borders = num_ranks * num_chunks - 1;
   EXPECT_EQ(num_received, 2 * num_borders * num_micro);
   EXPECT_EQ(num_sent, num_received);
+}
+
+/// Blocks from the sixth on train: ranks below do nothing on the way back, and nothing is sent to them.
+/// back.
+TEST_P(PipelineTrace, NothingGoesBackBelowTheLowestTrainedLayer) {
+  constexpr int num_ranks = 4, num_micro = 4;
+  const int num_chunks = GetParam() == PipelineSchedule::interleaved ? 2 : 1;
+  Plan plan{.pipeline = num_ranks, .schedule = GetParam(), .chunks = num_chunks};
+  plan.split =
+      num_chunks == 1 ? std::vector<int64_t>{2, 3, 2, 3} : std::vector<int64_t>{1, 1, 1, 1, 1, 1, 1, 3};
+  constexpr int first_trained_block = 5;  // layer 6
+  const int lowest = num_chunks == 1 ? 2 : 6;
+  const Json trace = trace_of(num_ranks, plan, first_trained_block);
+  std::map<std::string, int> count;
+  for (const Json& event : trace) {
+    const std::string name = event.at("name");
+    if (event.at("ph") == "X" && name.starts_with("backward")) {
+      EXPECT_GE(event.at("args").at("stage").get<int>(), lowest);
+      ++count["backward"];
+    }
+    if (event.at("ph") == "b" && name.starts_with("receive, pipeline backward")) ++count["receive"];
+    if (event.at("ph") == "b" && name.starts_with("send, pipeline backward")) ++count["send"];
+  }
+  const int num_back = num_ranks * num_chunks - lowest;
+  EXPECT_EQ(count["backward"], num_back * num_micro * (GetParam() == PipelineSchedule::zero_bubble ? 2 : 1));
+  EXPECT_EQ(count["receive"], (num_back - 1) * num_micro);
+  EXPECT_EQ(count["send"], count["receive"]);
+}
+
+/// The upper chunk's sums are on their way while the lower one still computes.
+TEST(EngineTrace, SumsOfAChunkStartWhenItsLastBackwardIsDone) {
+  const Plan plan{.pipeline = 2, .schedule = PipelineSchedule::interleaved, .chunks = 2};
+  const Json trace = trace_of(4, plan, -1, {.bucket_bytes = 1});
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto backwards = spans_of(trace, rank, [](const std::string& name) { return name == "backward"; });
+    const double last = backwards.back().at("ts");
+    int early = 0, late = 0;
+    for (const Json& event : trace)
+      if (event.at("ph") == "b" && event.at("pid") == rank &&
+          event.at("name").get<std::string>().starts_with("all_reduce"))
+        ++(event.at("ts").get<double>() < last ? early : late);
+    EXPECT_GE(early, 2) << "rank " << rank;
+    EXPECT_GE(late, 1) << "rank " << rank;
+  }
 }
 
 TEST(EngineTrace, ShowsLayersGathersAndReductions) {

@@ -123,15 +123,20 @@ std::vector<Grid> layouts() {
   for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_forward_one_backward,
                               PipelineSchedule::interleaved, PipelineSchedule::zero_bubble}) {
     const int chunks = schedule == PipelineSchedule::interleaved ? 2 : 1;
-    add(std::string("pipeline_2_") + parallel::schedule_name(schedule), 2,
-        {.pipeline = 2, .schedule = schedule, .chunks = chunks});
+    const std::string name = std::string("pipeline_2_") + parallel::schedule_name(schedule);
+    add(name, 2, {.pipeline = 2, .schedule = schedule, .chunks = chunks});
+    for (const int stage : {2, 3})
+      add(name + "_zero" + std::to_string(stage) + "_2", 4,
+          {.zero_stage = stage, .pipeline = 2, .schedule = schedule, .chunks = chunks});
   }
   add("pipeline_4", 4, {.pipeline = 4});
   for (const int stage : {0, 1})
     add("pipeline_2_zero" + std::to_string(stage) + "_2", 4, {.zero_stage = stage, .pipeline = 2});
   add("pipeline_2_tensor_2", 4, {.tensor = 2, .pipeline = 2});
   add("pipeline_2_context_2", 4, {.context = 2, .pipeline = 2});
-  add("pipeline_2_zero1_2_tensor_2", 8, {.zero_stage = 1, .tensor = 2, .pipeline = 2});
+  for (const int stage : {1, 3})
+    add("pipeline_2_zero" + std::to_string(stage) + "_2_tensor_2", 8,
+        {.zero_stage = stage, .tensor = 2, .pipeline = 2});
   add("data_2_tensor_2_context_2", 8, {.context = 2, .tensor = 2});
   add("zero3_2_tensor_2_context_2", 8, {.zero_stage = 3, .context = 2, .tensor = 2});
   return all;
