@@ -78,8 +78,8 @@ void measure(at::ScalarType dtype, int repeats) {
   for (const char* kind : {"frozen", "LoRA r8 all linear", "LoRA r8 dropout 0.05", "full"}) {
     const bool is_full = std::string_view(kind) == "full", is_frozen = std::string_view(kind) == "frozen";
     model::Block block(
-        [&](const std::string& name, at::IntArrayRef shape) {
-          return Parameter::whole(name, (at::randn(shape) * 0.02).to(dtype), is_full);
+        [&](const model::ParameterRequest& request) {
+          return Parameter::whole(request.name, (at::randn(request.shape) * 0.02).to(dtype), is_full);
         },
         "model.layers.0", smollm2(), shared);
     tune::LoraConfig lora;
@@ -94,12 +94,12 @@ void measure(at::ScalarType dtype, int repeats) {
     report((std::string(kind) + ", forward + backward").c_str(), repeats,
            [&] { forward_backward(block, x, stream); });
   }
-  const auto source = [&](const std::string& name, at::IntArrayRef shape) {
-    return Parameter::whole(name, (at::randn(shape) * 0.02).to(dtype), false);
+  const auto source = [&](const model::ParameterRequest& request) {
+    return Parameter::whole(request.name, (at::randn(request.shape) * 0.02).to(dtype), false);
   };
   model::Attention attention(source, "a", smollm2().attention, shared);
   model::Mlp mlp(source, "m", smollm2().mlp);
-  model::RmsNorm norm(source("n", {width}), 1e-5);
+  model::RmsNorm norm(source({"n", {width}}), 1e-5);
   report("attention alone, forward + backward", repeats, [&] { forward_backward(attention, x, stream); });
   report("MLP alone, forward + backward", repeats, [&] { forward_backward(mlp, x, stream); });
   report("norm alone, forward + backward", repeats, [&] { forward_backward(norm, x, stream); });
