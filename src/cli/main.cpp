@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "duoka/cli/command.h"
+#include "duoka/core/host_allocator.h"
 
 namespace {
 
@@ -23,5 +24,6 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   fill_standard_descriptors();
+  duoka::host_allocator::install();
   return duoka::cli::run_command({argv + 1, argv + argc});
 }

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -86,15 +88,49 @@ StorePtr open_tcp_store(const std::string& host, const c10d::TCPStoreOptions& op
                        " correct MASTER_ADDR and MASTER_PORT"));
 }
 
+/// A work of c10d until somebody has waited for it. Not all kinds of work know themselves whether they are
+/// completed, and each holds its tensors.
+class Tracked final {
+ public:
+  explicit Tracked(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
+  void wait(milliseconds timeout) {
+    // Let go of also when it fails; the flag stays for those who must not wait for it any more.
+    const auto work = std::exchange(work_, {});
+    is_failed_ = true;
+    work->wait(timeout);
+    is_failed_ = false;
+  }
+  bool is_unfinished() const { return is_failed_ || (work_ && !work_->isCompleted()); }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+  bool is_failed_ = false;
+};
+
 class C10dTransfer final : public Transfer {
  public:
-  C10dTransfer(c10::intrusive_ptr<c10d::Work> work, milliseconds timeout)
+  C10dTransfer(std::shared_ptr<Tracked> work, milliseconds timeout)
       : work_(std::move(work)), timeout_(timeout) {}
   void wait() override { work_->wait(timeout_ + timeout_margin); }
 
  private:
-  c10::intrusive_ptr<c10d::Work> work_;
+  std::shared_ptr<Tracked> work_;
   milliseconds timeout_;
+};
+
+/// `out` is the sum of the rows that an exchange brings; f16 and bf16 are rounded once.
+class SumOfRows final : public Transfer {
+ public:
+  SumOfRows(std::unique_ptr<Transfer> exchange, at::Tensor rows, at::Tensor out)
+      : exchange_(std::move(exchange)), rows_(std::move(rows)), out_(out.view(-1)) {}
+  void wait() override {
+    exchange_->wait();
+    at::sum_out(out_, rows_, at::IntArrayRef{0}, /*keepdim=*/false, out_.scalar_type());
+  }
+
+ private:
+  std::unique_ptr<Transfer> exchange_;
+  at::Tensor rows_, out_;
 };
 
 c10d::ReduceOp reduce_op(Op op) {
@@ -174,6 +210,12 @@ class C10dWires final : public Wires {
   }
 
   std::unique_ptr<Transfer> reduce_scatter(at::Tensor& out, const at::Tensor& in) override {
+    // c10d's own over Gloo is an all-reduce of a copy: twice the bytes.
+    if (in.is_cpu()) {
+      at::Tensor rows = at::empty({size(), out.numel()}, in.options());
+      auto exchange = all_to_all(rows, in);
+      return std::make_unique<SumOfRows>(std::move(exchange), std::move(rows), out);
+    }
     at::Tensor flat_out = out.view(-1);
     at::Tensor flat_in = in.view(-1);
     return track(scatter_flat(backend(in), flat_out, flat_in));
@@ -216,20 +258,20 @@ class C10dWires final : public Wires {
   c10d::Backend& backend(const at::Tensor& x) const { return x.is_cuda() ? *nccl_ : *gloo_; }
 
   std::unique_ptr<Transfer> track(c10::intrusive_ptr<c10d::Work> work) {
-    std::erase_if(under_way_, [](const auto& other) { return other->isCompleted(); });
-    under_way_.push_back(work);
-    return std::make_unique<C10dTransfer>(std::move(work), timeout());
+    std::erase_if(under_way_, [](const auto& other) { return !other->is_unfinished(); });
+    under_way_.push_back(std::make_shared<Tracked>(std::move(work)));
+    return std::make_unique<C10dTransfer>(under_way_.back(), timeout());
   }
 
-  bool has_unfinished() {
-    return std::ranges::any_of(under_way_, [](const auto& work) { return !work->isCompleted(); });
+  bool has_unfinished() const {
+    return std::ranges::any_of(under_way_, [](const auto& work) { return work->is_unfinished(); });
   }
 
   std::shared_ptr<KeyStore> store_;
   BackendPtr gloo_;
   BackendPtr nccl_;
   WiresOptions options_;
-  std::vector<c10::intrusive_ptr<c10d::Work>> under_way_;
+  std::vector<std::shared_ptr<Tracked>> under_way_;
 };
 
 /// c10d writes an error of its own to stderr before it throws; the culprit's is to be the only one there. Who

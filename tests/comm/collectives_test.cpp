@@ -2,6 +2,7 @@
 // Each collective against plain arithmetic, on 1, 2, 3 and 4 ranks.
 #include "duoka/comm/collectives.h"
 
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -149,6 +150,22 @@ TEST_P(Collectives, ManyUnderWayAtOnceArriveEachInItsOwnBuffer) {
       for (int rank = 0; rank < n; ++rank) sum += numbers(rank + 100 * i, {50 + i}).to(at::kDouble);
       EXPECT_TRUE(at::allclose(tensors[static_cast<size_t>(i)].to(at::kDouble), sum, 1e-6, 1e-6)) << i;
     }
+  });
+}
+
+TEST_P(Collectives, WhoHasWaitedHoldsItsTensorsAlone) {
+  run_ranks(n, [&](const Group& group) {
+    at::Tensor many = at::ones({n, 8}), one = at::ones({8}), other = at::ones({n, 8});
+    all_reduce(many, Op::sum, group);
+    broadcast(many, 0, group);
+    all_gather_into(many, one, group);
+    reduce_scatter_into(one, many, group);
+    all_to_all_into(other, many, group);
+    // Gloo's own thread lets go of them a moment later.
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    for (const at::Tensor& x : {many, one, other})
+      while (x.storage().use_count() > 1)
+        ASSERT_LT(std::chrono::steady_clock::now(), limit) << x.storage().use_count();
   });
 }
 

@@ -62,8 +62,9 @@ void broadcast(at::Tensor& x, int root, const Group& group);
 Pending start_all_gather_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 void all_gather_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 
-/// `in`, flattened: [n, numel(out)]; out = row `rank` of the sum of all ranks' `in`. Order of additions as
-/// in start_all_reduce().
+/// `in`, flattened: [n, numel(out)]; out = row `rank` of the sum of all ranks' `in`: over Gloo added rank by
+/// rank, f16 and bf16 in f32 and rounded once, by Pending::wait(); over NCCL as in start_all_reduce(). Sends
+/// (n-1)/n * nbytes(in) a rank; over Gloo it holds as much as `in` once more until then.
 Pending start_reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 void reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 
