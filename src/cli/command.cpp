@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/cli/command.h"
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <string_view>
@@ -17,9 +18,9 @@
 namespace duoka::cli {
 
 std::span<const Command* const> commands() {
-  static constexpr std::array<const Command*, 8> all{&train_command,        &eval_command,  &generate_command,
+  static constexpr std::array<const Command*, 9> all{&train_command,        &eval_command,  &generate_command,
                                                      &chat_command,         &merge_command, &export_command,
-                                                     &data_inspect_command, &doctor_command};
+                                                     &data_inspect_command, &plan_command,  &doctor_command};
   return all;
 }
 
@@ -97,6 +98,29 @@ int parse_cards(const std::string& word) {
   return static_cast<int>(cards);
 }
 
+/// The flag with a value at arguments[i], "--cards 2" or "--cards=2"; `i` ends at its last word.
+void read_flag(const Command& command, const std::vector<std::string>& arguments, size_t& i,
+               CommandLine& line) {
+  const std::string& word = arguments[i];
+  const size_t equals = word.find('=');
+  const std::string name = word.starts_with("--") ? word.substr(2, equals - 2) : "";
+  const bool is_own = std::ranges::find(command.flags, name) != command.flags.end();
+  if (name != "cards" && !is_own) {
+    std::string known = "--cards N, --pin and --help";
+    for (const std::string& flag : command.flags) known = text("--", flag, ", ", known);
+    throw ConfigError(text("unknown flag '", word, "'; flags are ", known, ", options are key=value"));
+  }
+  std::string value;
+  if (equals != std::string::npos)
+    value = word.substr(equals + 1);
+  else if (i + 1 < arguments.size())
+    value = arguments[++i];
+  if (is_own)
+    line.flags[name] = value;
+  else
+    line.num_cards = parse_cards(value);
+}
+
 int run_checked(const std::vector<std::string>& arguments) {
   if (arguments.empty() || is_help(arguments[0]) || arguments[0] == "help") {
     std::cout << overview("");
@@ -118,13 +142,8 @@ int run_checked(const std::vector<std::string>& arguments) {
     if (is_help(word) || word == "--json-schema" || word == "--markdown") return print_about(*command, word);
     if (word == "--pin")
       line.pins_cores = true;
-    else if (word == "--cards")
-      line.num_cards = parse_cards(++i < arguments.size() ? arguments[i] : "");
-    else if (word.starts_with("--cards="))
-      line.num_cards = parse_cards(word.substr(8));
     else if (word.starts_with("-"))
-      throw ConfigError(
-          text("unknown flag '", word, "'; flags are --cards N, --pin and --help, options are key=value"));
+      read_flag(*command, arguments, i, line);
     else
       line.words.push_back(word);
   }

@@ -75,13 +75,7 @@ Layout::DataShare Layout::data_share() const {
 
 void Layout::share_layers(const Stack& stack) {
   if (plan_.pipeline == 1) return;
-  const std::vector<int64_t> counts = layers_of_stages(plan_, stack);
-  layers_.clear();
-  int64_t first = 0;
-  for (int stage = 0; const int64_t count : counts) {
-    if (stage++ % plan_.pipeline == pipeline_group_.rank()) layers_.push_back({first, first + count});
-    first += count;
-  }
+  layers_ = layers_of_rank(plan_, stack, pipeline_group_.rank());
   width_ = stack.width;
   if (stack.tied.empty()) return;
   const comm::Group tied = tied_group(mesh_, plan_.zero_stage > 0);

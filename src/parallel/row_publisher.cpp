@@ -8,10 +8,6 @@
 
 namespace duoka::parallel {
 
-namespace {
-constexpr int64_t bucket_bytes = int64_t{16} << 20;
-}
-
 RowPublisher::RowPublisher(const std::vector<Parameter*>& parameters, comm::Group group)
     : group_(std::move(group)) {
   std::vector<at::Tensor> open;

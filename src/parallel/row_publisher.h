@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "duoka/comm/collectives.h"
@@ -12,6 +13,9 @@ namespace duoka::parallel {
 /// Makes parameters whole again after each rank of a group has changed its own rows (ZeRO-1 and 2).
 class RowPublisher final {
  public:
+  /// A bucket is sent when it has so many.
+  static constexpr int64_t bucket_bytes = int64_t{16} << 20;
+
   /// parameters: the trainable ones, the same on every rank. They outlive this.
   RowPublisher(const std::vector<Parameter*>& parameters, comm::Group group);
 

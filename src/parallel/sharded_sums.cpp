@@ -12,9 +12,6 @@ namespace duoka::parallel {
 
 namespace {
 
-/// Buckets on their way at a time: each holds its gradients once more.
-constexpr size_t most_under_way = 3;
-
 std::vector<at::Tensor> values_of(const GradientBucket& bucket) {
   std::vector<at::Tensor> values;
   for (const Parameter* parameter : bucket.parameters) values.push_back(parameter->value);

@@ -19,6 +19,9 @@ namespace duoka::parallel {
 /// of them) until the last micro-step reduces them by all-to-all, which sends as much as a reduce-scatter.
 class ShardedSums final : public GradientSums {
  public:
+  /// Buckets on their way at a time: each holds its gradients once more.
+  static constexpr size_t most_under_way = 3;
+
   ShardedSums(std::vector<GradientBucket> buckets, const SumGroups& groups, bool each_step, bool exact);
 
   void begin_step(const MicroStep& step) override;

@@ -27,4 +27,14 @@ std::vector<int64_t> layers_of_stages(const Plan& plan, const Stack& stack) {
   return plan.split;
 }
 
+std::vector<LayerRange> layers_of_rank(const Plan& plan, const Stack& stack, int rank) {
+  std::vector<LayerRange> layers;
+  int64_t first = 0;
+  for (int stage = 0; const int64_t count : layers_of_stages(plan, stack)) {
+    if (stage++ % plan.pipeline == rank) layers.push_back({first, first + count});
+    first += count;
+  }
+  return layers;
+}
+
 }  // namespace duoka::parallel

@@ -55,8 +55,11 @@ std::string name_of(const model::Linear& linear, const char* kind) {
 Parameter make_a(const model::Linear& linear, const LoraConfig& config, uint64_t seed) {
   const int64_t num_in = linear.num_in();
   const model::Part columns = linear.inputs();
-  const at::Tensor a = keyed_uniform(config.rank, columns, 1 / std::sqrt(static_cast<double>(num_in)),
-                                     random_key(seed, linear.module() + ".lora_A"));
+  const bool has_numbers = !linear.weight().value.is_meta();  // else only shapes are wanted
+  const at::Tensor a = has_numbers
+                           ? keyed_uniform(config.rank, columns, 1 / std::sqrt(static_cast<double>(num_in)),
+                                           random_key(seed, linear.module() + ".lora_A"))
+                           : at::empty({config.rank, columns.count}, linear.weight().value.options());
   const model::ParameterRequest request{
       name_of(linear, "lora_A"), {config.rank, num_in}, model::Slice{1, columns.begin, columns.count}};
   return request.parameter(a.to(linear.weight().value.options()), true);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@ struct CommandLine {
   std::vector<std::string> words;  ///< Without the flags below; see OptionWords.
   int num_cards = 0;               ///< --cards N; 0: not given.
   bool pins_cores = false;         ///< --pin
+  /// Of the command's own flags (Command::flags), those that were given: name without dashes, value.
+  std::map<std::string, std::string> flags;
   /// The whole command line without the program's name, to start ranks with.
   std::vector<std::string> all;
 };
@@ -29,10 +32,12 @@ struct Command {
   std::string (*markdown)() = nullptr;
   /// Its work depends on --cards; elsewhere the flag is an error.
   bool takes_cards = false;
+  /// Flags with a value that this command alone knows: "hosts" for --hosts M.
+  std::vector<std::string> flags = {};
 };
 
 extern const Command train_command, eval_command, generate_command, chat_command, merge_command,
-    export_command, data_inspect_command, doctor_command;
+    export_command, data_inspect_command, plan_command, doctor_command;
 
 /// All commands, in the order of the help.
 std::span<const Command* const> commands();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "duoka/core/layer_range.h"
 #include "duoka/model/config.h"
 #include "duoka/parallel/plan.h"
 
@@ -27,5 +28,7 @@ Stack stack_of(const model::ModelConfig& config);
 /// Layers of each stage of a pipeline: plan.split, or spread by their costs. Throws ConfigError when there
 /// are too few layers or the split does not fit.
 std::vector<int64_t> layers_of_stages(const Plan& plan, const Stack& stack);
+/// Those of rank `rank` of the pipeline, a range for each of its chunks. Throws likewise.
+std::vector<LayerRange> layers_of_rank(const Plan& plan, const Stack& stack, int rank);
 
 }  // namespace duoka::parallel

@@ -36,7 +36,7 @@ class LoraAdapter final : public model::Adapter {
   /// An adapter for `linear` (not attached yet). A is uniform in ±1/sqrt(I), which is what peft's Kaiming
   /// initialisation with a = sqrt(5) comes to; B is zero. A depends on `seed` and the module's name alone,
   /// and is rounded from f32; a slice has the numbers that the whole has there. Dropout is keyed by the same
-  /// two. Throws ConfigError for a rank below 1 or above max(O, I), or a dropout outside [0, 1).
+  /// two. On the meta device there are shapes and no numbers. Throws ConfigError for a rank below 1 or above max(O, I), or a dropout outside [0, 1).
   LoraAdapter(const model::Linear& linear, const LoraConfig& config, uint64_t seed);
 
   std::vector<Parameter*> parameters() override { return {&a_, &b_}; }
