@@ -189,9 +189,10 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   parallel::Layout layout(parallel_plan(arguments), context.group);
   layout.share_layers(parallel::stack_of(config));
   const auto seed = static_cast<uint64_t>(arguments.seed);
-  std::function<void(Parameter&)> keep = [&](Parameter& parameter) { layout.keep(parameter); };
-  // Weights that an adapter brings with it are put in place of whole ones.
-  if (plan.adapter && !plan.adapter->saved_weights.empty()) keep = nullptr;
+  const auto keep = [&](Parameter& parameter) {
+    // Weights that an adapter brings with it are put in place of whole ones.
+    if (!plan.adapter || !plan.adapter->saved_weights.contains(parameter.name)) layout.keep(parameter);
+  };
   const model::LoadOptions load_options{.dtype = arguments.bf16 ? at::kBFloat16 : at::kFloat,
                                         .device = context.device,
                                         .log = log,

@@ -41,6 +41,18 @@ TEST_F(LayoutsTest, AdapterIsTheSameFileFromAnyZeroStage) {
   }
 }
 
+TEST_F(LayoutsTest, AnAdapterWithWholeModulesGoesOnUnderZero3) {
+  const Outcome first = run_duoka(train("first", 1, {"additional_target=lm_head,norm"}));
+  ASSERT_EQ(first.exit_code, 0) << first.all();
+  const Words on{"adapter_name_or_path=" + (shop_ / "first").string()};
+  const Outcome alone = run_duoka(train("alone", 1, on));
+  ASSERT_EQ(alone.exit_code, 0) << alone.all();
+  const Outcome shared = run_duoka(train("shared", 2, {on[0], "zero_stage=3"}));
+  ASSERT_EQ(shared.exit_code, 0) << shared.all();
+  EXPECT_TRUE(bytes("shared/adapter_model.safetensors") == bytes("alone/adapter_model.safetensors"));
+  EXPECT_FALSE(bytes("shared/adapter_model.safetensors") == bytes("first/adapter_model.safetensors"));
+}
+
 TEST_F(LayoutsTest, WholeModelIsTheSameFileAndACheckpointGoesOnAlone) {
   const Outcome alone = run_duoka(train("alone", 1, {"finetuning_type=full"}));
   ASSERT_EQ(alone.exit_code, 0) << alone.all();
