@@ -20,6 +20,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "comm/nccl.h"
+#include "comm/work.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 
@@ -67,9 +68,16 @@ class C10dStore final : public KeyStore {
   StorePtr store_;
 };
 
+/// c10d writes an error of its own to stderr before it throws, and warns of peers whose address has no name;
+/// the culprit's error is to be the only one there. Who asks for c10d's messages gets them.
+void silence_c10d() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+}
+
 /// A TCPStore's first exchange of words has no time-out of its own: with a port of some other program it
 /// would wait for ever. So that happens on another thread, which is left behind in this case.
 StorePtr open_tcp_store(const std::string& host, const c10d::TCPStoreOptions& options) {
+  silence_c10d();
   auto opened = std::make_shared<std::promise<StorePtr>>();
   auto store = opened->get_future();
   std::thread([opened, host, options] {
@@ -274,12 +282,6 @@ class C10dWires final : public Wires {
   std::vector<std::shared_ptr<Tracked>> under_way_;
 };
 
-/// c10d writes an error of its own to stderr before it throws; the culprit's is to be the only one there. Who
-/// asks for c10d's messages gets them.
-void silence_c10d() {
-  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
-}
-
 /// Gloo's writev() raises SIGPIPE when the peer has gone: the process would end without a word instead of
 /// with a CommError. What the program itself chose for that signal stays.
 void ignore_broken_pipes() {
@@ -341,7 +343,9 @@ std::shared_ptr<Wires> make_wires(std::shared_ptr<KeyStore> store, const WiresOp
     throw;
   } catch (const std::exception& error) {
     throw CommError(text("rank ", options.rank, " of ", options.size, " could not connect to its peers from ",
-                         options.address, ": ", error.what()));
+                         options.address, ": ", transport_reason(error),
+                         ". Is this address reached from the ",
+                         "machines of all ranks? GLOO_SOCKET_IFNAME names another network interface"));
   }
 }
 

@@ -64,10 +64,8 @@ Pending start(Operation operation, int64_t bytes, const Group& group, Start&& st
   std::unique_ptr<Transfer> transfer;
   try {
     transfer = start_transfer(*group.wires());
-  } catch (const c10::Error& error) {
-    throw_failed(operation, group.axis(), group.rank(), group.size(), 0, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    throw_failed(operation, group.axis(), group.rank(), group.size(), 0, error.what());
+    throw_failed(operation, group.axis(), group.rank(), group.size(), 0, transport_reason(error));
   }
   return Pending(std::make_unique<Work>(std::move(transfer), operation, group));
 }

@@ -3,6 +3,8 @@
 #include <sstream>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "comm/transfer_watch.h"
 #include "comm/work.h"
 #include "duoka/core/error.h"
@@ -11,16 +13,6 @@ namespace duoka::comm {
 
 namespace {
 
-/// The first line of a transport's message, without the place in its sources that it starts with
-/// ("[…/pair.cc:551] Connection closed by peer").
-std::string first_line(const char* what) {
-  std::string line(what);
-  line = line.substr(0, line.find('\n'));
-  if (const auto end = line.find("] "); !line.empty() && line.front() == '[' && end != std::string::npos)
-    line.erase(0, end + 2);
-  return line;
-}
-
 thread_local TransferWatch* current_watch = nullptr;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -28,6 +20,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 }  // namespace
+
+std::string transport_reason(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  std::string line(torch != nullptr ? torch->what_without_backtrace() : error.what());
+  line = line.substr(0, line.find('\n'));
+  if (const size_t begin = line.find("[/"), end = line.find("] ", begin); end != std::string::npos)
+    line.erase(begin, end + 2 - begin);
+  return line;
+}
 
 void throw_failed(Operation operation, const std::string& axis, int rank, int size, double seconds,
                   const std::string& reason) {
@@ -55,11 +56,8 @@ void Work::wait() {
   try {
     transfer_->wait();
     if (watch != nullptr) watch->on_waited(operation_, axis_, start_, wait_start);
-  } catch (const c10::Error& error) {
-    throw_failed(operation_, axis_, rank_, size_, seconds_since(start_),
-                 first_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {
-    throw_failed(operation_, axis_, rank_, size_, seconds_since(start_), first_line(error.what()));
+    throw_failed(operation_, axis_, rank_, size_, seconds_since(start_), transport_reason(error));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,10 @@ class Work final {
   int size_;
   std::chrono::steady_clock::time_point start_;
 };
+
+/// The first line of a transport's message, without the places in its sources that it names
+/// ("[/…/pair.cc:551] Connection closed by peer").
+std::string transport_reason(const std::exception& error);
 
 /// The CommError for `reason`, a transport's words.
 [[noreturn]] void throw_failed(Operation operation, const std::string& axis, int rank, int size,
