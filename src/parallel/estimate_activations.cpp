@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the layers of model/ save for their backward, tensor by tensor in the order of their forward.
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "duoka/core/error.h"
 #include "parallel/estimate_parts.h"
+#include "parallel/pipeline_exchange.h"
 
 namespace duoka::parallel {
 
@@ -91,7 +94,7 @@ ChunkBytes chunk_bytes(const Question& question, Outline& outline, size_t chunk)
     if (block == nullptr) continue;  // an embedding keeps nothing
     const BlockBytes of = block_bytes(question, *block, config);
     bytes.saved += of.input + (recompute ? 0 : of.kept);
-    bytes.again = std::max(bytes.again, recompute ? of.kept : 0);
+    bytes.again = std::max(bytes.again, recompute ? of.kept + of.input : 0);  // its result is there, too
     bytes.deferred += of.deferred;
   }
   if (outline.chain().objective != nullptr && chunk + 1 == outline.layers.size()) {
@@ -100,6 +103,58 @@ ChunkBytes chunk_bytes(const Question& question, Outline& outline, size_t chunk)
     bytes.again = std::max<int64_t>(0, bytes.again - x);
   }
   return bytes;
+}
+
+using Kind = PipelineAction::Kind;
+
+/// When each piece of the pipeline begins a micro-batch's forward, where all actions take the same time: what
+/// PipelineExchange goes by.
+std::map<std::pair<int, int>, double> forward_starts(const Question& question,
+                                                     const PipelineTimeline& timeline) {
+  std::map<std::pair<int, int>, double> starts;
+  for (size_t rank = 0; rank < question.lists.size(); ++rank)
+    for (size_t i = 0; i < question.lists[rank].size(); ++i)
+      if (const PipelineAction& action = question.lists[rank][i]; action.kind == Kind::forward)
+        starts[{action.chunk * question.plan.pipeline + static_cast<int>(rank), action.micro}] =
+            timeline.starts[rank][i];
+  return starts;
+}
+
+/// For each action of this place the activations that are here on their way: received ahead of their turn,
+/// made by this action for the next piece, and sent earlier but not yet known to have arrived. See
+/// PipelineExchange.
+std::vector<int64_t> count_travelling(const Question& question, const Outline& outline) {
+  const int p = question.plan.pipeline, num_pieces = p * question.plan.chunks;
+  const std::vector<double> ones(static_cast<size_t>(num_pieces), 1.0);
+  const PipelineTimeline timeline = simulate(question.lists, {ones, ones, ones});
+  const auto wanted = forward_starts(question, timeline);
+  const auto& actions = question.lists[static_cast<size_t>(outline.place)];
+  const auto piece_of = [&](const PipelineAction& action) { return action.chunk * p + outline.place; };
+
+  std::vector<bool> is_forward;      // of what this place receives, in order
+  std::vector<size_t> num_received;  // when an action begins, its own included
+  for (const PipelineAction& action : actions) {
+    const int piece = piece_of(action);
+    const bool receives = action.kind == Kind::forward ? piece > 0
+                          : action.kind == Kind::backward_weight
+                              ? false
+                              : piece + 1 < num_pieces && piece >= outline.lowest_piece;
+    if (receives) is_forward.push_back(action.kind == Kind::forward);
+    num_received.push_back(is_forward.size());
+  }
+  std::vector<int64_t> counts;
+  std::vector<double> held;  // when their receivers want them
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const double now = timeline.starts[static_cast<size_t>(outline.place)][i];
+    if (actions[i].kind != Kind::backward_weight)
+      std::erase_if(held, [&](double when) { return when + PipelineExchange::patience <= now; });
+    if (actions[i].kind == Kind::forward && piece_of(actions[i]) + 1 < num_pieces)
+      held.push_back(wanted.at({piece_of(actions[i]) + 1, actions[i].micro}));
+    const auto begin = is_forward.begin() + static_cast<int64_t>(num_received[i]);
+    const auto end = begin + std::min<int64_t>(PipelineExchange::receives_ahead, is_forward.end() - begin);
+    counts.push_back(static_cast<int64_t>(held.size()) + std::count(begin, end, true));
+  }
+  return counts;
 }
 
 }  // namespace
@@ -130,19 +185,18 @@ int64_t activation_bytes(const Question& question, Outline& outline) {
   for (size_t chunk = 0; chunk < outline.layers.size(); ++chunk)
     chunks.push_back(chunk_bytes(question, outline, chunk));
   if (question.plan.pipeline == 1) return chunks[0].saved + chunks[0].again;
+  const int64_t bytes = bytes_of_stage_outputs(question, outline.decoder.config());
+  const std::vector<int64_t> travelling = count_travelling(question, outline);
   int64_t now = 0, most = 0;
-  for (const PipelineAction& action : question.lists[static_cast<size_t>(outline.place)]) {
-    using Kind = PipelineAction::Kind;
-    const ChunkBytes& chunk = chunks[static_cast<size_t>(action.chunk)];
-    if (action.kind == Kind::forward) {
-      now += chunk.saved;
-    } else if (action.kind == Kind::backward_weight) {
-      now -= chunk.deferred;
-    } else {
-      most = std::max(most, now + chunk.again);
-      now += (action.kind == Kind::backward_input ? chunk.deferred : 0) - chunk.saved;
-    }
-    most = std::max(most, now);
+  const auto& actions = question.lists[static_cast<size_t>(outline.place)];
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const ChunkBytes& chunk = chunks[static_cast<size_t>(actions[i].chunk)];
+    if (actions[i].kind == Kind::forward) now += chunk.saved;
+    const int64_t again = actions[i].kind == Kind::forward ? 0 : chunk.again;
+    most = std::max(most, now + travelling[i] * bytes + again);
+    if (actions[i].kind == Kind::backward_input) now += chunk.deferred;
+    if (actions[i].kind == Kind::backward_weight) now -= chunk.deferred;
+    if (actions[i].kind == Kind::backward || actions[i].kind == Kind::backward_input) now -= chunk.saved;
   }
   return most;
 }

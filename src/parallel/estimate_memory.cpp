@@ -54,10 +54,12 @@ int64_t most_open_sums(int64_t num_micro) {
 int64_t sharded_sending(const Question& question, Outline& outline, bool are_gradients_held) {
   const int n = question.shard_ranks();
   const auto stages = stages_of(outline.chain());
-  const auto buckets = make_buckets(outline.chain(), outline.groups, question.workload.engine.bucket_bytes);
+  const auto buckets = outline.buckets(question.workload.engine.bucket_bytes);
+  const bool has_walk_before = question.plan.zero_stage >= 2 && question.workload.accumulation > 1;
   std::vector<int64_t> under_way;  // of the last buckets, newest at the end
   int64_t most = 0;
-  for (size_t i = 0; i < buckets.size(); ++i) {
+  for (size_t step = 0; step < buckets.size() * (has_walk_before ? 2 : 1); ++step) {
+    const size_t i = step % buckets.size();
     int64_t share = 0, live = 0;
     for (const Parameter* parameter : buckets[i].parameters) share += rows_share(*parameter, n);
     for (size_t j = i; j < buckets.size() && !are_gradients_held; ++j)

@@ -105,8 +105,7 @@ class Traffic {
   void add_gradients() {
     const int n = question_.shard_ranks();
     const EngineOptions& engine = question_.workload.engine;
-    for (const GradientBucket& bucket :
-         make_buckets(outline_.chain(), outline_.groups, engine.bucket_bytes)) {
+    for (const GradientBucket& bucket : outline_.buckets(engine.bucket_bytes)) {
       const Ranks copies = replicas(*bucket.parameters.front());
       int64_t share = 0, whole = 0;
       for (const Parameter* parameter : bucket.parameters) {
@@ -222,10 +221,10 @@ class Traffic {
   /// A tensor to the next stage, and its gradient to the one before.
   void add_pipeline() {
     const Ranks line = ranks_of(question_.mesh, {Axis::pipeline});
-    const int64_t num_stages = question_.plan.pipeline * question_.plan.chunks;
-    for (int64_t stage = outline_.place; stage < num_stages; stage += question_.plan.pipeline)
-      for (const bool has_neighbour : {stage + 1 < num_stages, stage > 0})
-        if (has_neighbour)
+    const int num_pieces = question_.plan.pipeline * question_.plan.chunks;
+    for (int piece = outline_.place; piece < num_pieces; piece += question_.plan.pipeline)
+      for (const bool sends : {piece + 1 < num_pieces, piece > outline_.lowest_piece})
+        if (sends)
           calls_.add("pipeline", line, Operation::send, num_micro_, row_bytes() * question_.own_tokens);
   }
 

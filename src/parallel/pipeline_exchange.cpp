@@ -9,6 +9,7 @@
 
 #include "duoka/comm/duplicate.h"
 #include "duoka/core/error.h"
+#include "duoka/core/host_allocator.h"
 #include "duoka/core/text.h"
 
 namespace duoka::parallel {
@@ -16,13 +17,6 @@ namespace duoka::parallel {
 namespace {
 
 using Kind = PipelineAction::Kind;
-
-/// Receives under way beside the one that is waited for: the next one travels while this rank computes, and
-/// one more where two follow each other closely.
-constexpr size_t receives_ahead = 2;
-
-/// How much later than the plan, in actions, a receiver may be before the sender waits for it.
-constexpr double patience = 2;
 
 StageTimes one_step_each(int num_stages) {
   const std::vector<double> ones(static_cast<size_t>(num_stages), 1.0);
@@ -117,6 +111,8 @@ void PipelineExchange::post_receives() {
   while (!expected_.empty() && posted_.size() < receives_ahead) {
     const Message message = expected_.front();
     expected_.pop_front();
+    const bool is_forward = message.to > message.from;  // its receiver saves it
+    const MemoryScope scope(is_forward ? MemoryClass::activations : MemoryClass::other);
     at::Tensor x =
         at::empty({tensors_.rows.at(static_cast<size_t>(message.micro)), tensors_.width}, tensors_.options);
     comm::Pending pending = comm::start_receive(x, rank_of(message.from), tag(message), wires(message));

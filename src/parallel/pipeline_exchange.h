@@ -37,6 +37,12 @@ namespace duoka::parallel {
 /// of the lists. Throws CommError when a peer fails; the exchange is of no use then. Not thread-safe.
 class PipelineExchange final {
  public:
+  /// Receives under way beside the one that is waited for: the next one travels while this rank computes, and
+  /// one more where two follow each other closely.
+  static constexpr size_t receives_ahead = 2;
+  /// How much later than the plan, in actions, a receiver may be before the sender waits for it.
+  static constexpr double patience = 2;
+
   /// Collective over `group`, the ranks of the pipeline axis in order; makes wires for each direction and
   /// sends a word along each (NCCL connects two ranks when they first talk, and waits for it). `device`: of
   /// the tensors to come.
