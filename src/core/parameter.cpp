@@ -7,6 +7,7 @@
 
 #include "duoka/core/deferred_products.h"
 #include "duoka/core/error.h"
+#include "duoka/core/host_allocator.h"
 #include "duoka/core/text.h"
 
 namespace duoka {
@@ -53,9 +54,10 @@ bool Parameter::is_released() const { return value.numel() > 0 && value.storage(
 namespace {
 void prepare(Parameter& parameter) {
   if (!parameter.is_trainable) throw StateError("gradient for frozen parameter " + parameter.name);
-  if (!parameter.grad.defined())
-    parameter.grad =
-        at::zeros(parameter.value.sizes(), parameter.value.options().dtype(parameter.gradient_dtype()));
+  if (parameter.grad.defined()) return;
+  const MemoryScope scope(MemoryClass::gradients);
+  parameter.grad =
+      at::zeros(parameter.value.sizes(), parameter.value.options().dtype(parameter.gradient_dtype()));
 }
 }  // namespace
 

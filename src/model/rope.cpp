@@ -10,6 +10,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "duoka/core/error.h"
+#include "duoka/core/host_allocator.h"
 #include "model/operators.h"
 #include "model/rope_frequencies.h"
 #include "model/row_loop.h"
@@ -41,6 +42,7 @@ Rope::Table Rope::table(int64_t length, at::ScalarType dtype, at::Device device)
   if (tables_.size() > most_tables) tables_.clear();
   Table& found = tables_[Key(by_length ? length : 0, dtype, device.type(), device.index())];
   if (found.length < length) {
+    const MemoryScope scope(MemoryClass::other);  // whoever asks first: it stays
     found.length = by_length ? length : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length)));
     const auto frequencies = at::tensor(rope_frequencies(config_, length), at::kDouble);
     const auto angles = at::outer(at::arange(found.length, at::kDouble), frequencies);

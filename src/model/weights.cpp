@@ -8,6 +8,7 @@
 #include <c10/util/accumulate.h>
 
 #include "duoka/core/error.h"
+#include "duoka/core/host_allocator.h"
 #include "duoka/core/text.h"
 #include "duoka/io/gguf.h"
 #include "duoka/io/model_folder.h"
@@ -166,6 +167,7 @@ at::Tensor Weights::take(const ParameterRequest& request) {
   check_tensor(source_, request.name, request.shape);
   if (request.slice) check_slice(request, *request.slice);
   progress_->advance(1);
+  const MemoryScope scope(MemoryClass::parameters);
   const at::Tensor stored =
       request.slice ? source_.read_slice(request.name, *request.slice) : source_.read(request.name);
   return stored.to(device_, dtype_);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "duoka/core/host_allocator.h"
 #include "parallel/sharded_sums.h"
 #include "parallel/walk.h"
 #include "parallel/whole_sums.h"
@@ -90,6 +91,7 @@ std::vector<GradientBucket> make_buckets(const Chain& chain, LayerRange stages, 
 std::unique_ptr<GradientSums> make_gradient_sums(const Chain& chain, LayerRange stages,
                                                  const SumGroups& groups, int64_t bucket_bytes,
                                                  bool each_step, bool exact) {
+  const MemoryScope scope(MemoryClass::gradients);
   std::vector<GradientBucket> buckets = make_buckets(chain, stages, groups, bucket_bytes);
   if (groups.shard.size() == 1) return std::make_unique<WholeSums>(std::move(buckets), groups, exact);
   return std::make_unique<ShardedSums>(std::move(buckets), groups, each_step && !exact, exact);

@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "duoka/core/host_allocator.h"
 #include "parallel/row_layout.h"
 
 namespace duoka::parallel {
@@ -42,6 +43,7 @@ std::vector<Parameter*> trainable_of(const Chain& chain) {
 OwnedSlots make_slots(const Chain& chain, const SumGroups& groups, const ParameterShards* shards,
                       const std::function<at::Tensor(Parameter&)>& sum_of) {
   const at::NoGradGuard no_grad;
+  const MemoryScope scope(MemoryClass::optimizer);
   OwnedSlots owned;
   for (Parameter* parameter : trainable_of(chain)) {
     Part part = part_of(*parameter, groups.shard, shards);

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "duoka/core/error.h"
+#include "duoka/core/host_allocator.h"
 #include "parallel/walk.h"
 
 namespace duoka::parallel {
@@ -51,6 +52,7 @@ void ParameterShards::gather_for(const Chain& chain) {
 
 void ParameterShards::add_unit(std::vector<Parameter*> parameters) {
   const at::NoGradGuard no_grad;
+  const MemoryScope scope(MemoryClass::parameters);
   std::vector<at::Tensor> values;
   for (Parameter* parameter : parameters) {
     if (!kept_.contains(parameter->name)) keep(*parameter);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "duoka/core/host_allocator.h"
+
 namespace duoka::parallel {
 
 namespace {
@@ -12,11 +14,17 @@ Layer& layer_of(Chain& chain, int64_t stage) { return *chain.layers[static_cast<
 
 int64_t objective_stage(const Chain& chain) { return static_cast<int64_t>(chain.layers.size()); }
 
+/// What it makes is saved, or gone when it returns, but for the result, which is the next layer's.
+at::Tensor run_forward(Layer& layer, const at::Tensor& x, const Stream& stream, Saved& saved) {
+  const MemoryScope scope(MemoryClass::activations);
+  return layer.forward(x, stream, saved);
+}
+
 at::Tensor backward_layer(Layer& layer, Trace trace, const at::Tensor& dy, const Stream& stream,
                           bool recompute) {
   if (recompute) {
     trace.saved = Saved(true);
-    layer.forward(trace.input, stream, trace.saved);
+    run_forward(layer, trace.input, stream, trace.saved);
     trace.input.reset();
   }
   return layer.backward(dy, stream, trace.saved);
@@ -44,7 +52,7 @@ std::vector<Trace> forward_range(Chain& chain, LayerRange range, const Stream& s
     Trace trace{{}, Saved(is_walked_back && !options.recompute)};
     if (is_walked_back && options.recompute) trace.input = x;
     observer.before(stage, false);
-    x = layer_of(chain, stage).forward(x, stream, trace.saved);
+    x = run_forward(layer_of(chain, stage), x, stream, trace.saved);
     observer.after(stage, false);
     traces.push_back(std::move(trace));
   }

@@ -6,6 +6,7 @@
 
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
+#include "duoka/core/host_allocator.h"
 #include "duoka/core/text.h"
 
 namespace duoka::train {
@@ -40,6 +41,7 @@ void require_not_negative(const char* name, double value) {
 }
 
 void make_state(Slot& slot, const char* name) {
+  const MemoryScope scope(MemoryClass::optimizer);
   if (!slot.state.contains(name)) slot.state[name] = at::zeros_like(slot.master);
 }
 

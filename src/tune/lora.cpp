@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "duoka/core/error.h"
+#include "duoka/core/host_allocator.h"
 #include "duoka/core/philox.h"
 
 namespace duoka::tune {
@@ -53,6 +54,7 @@ std::string name_of(const model::Linear& linear, const char* kind) {
 /// A [r, I] and B [O, r], or the slices that go with the linear's; trainable, on the device and in the dtype
 /// of the weight.
 Parameter make_a(const model::Linear& linear, const LoraConfig& config, uint64_t seed) {
+  const MemoryScope scope(MemoryClass::parameters);
   const int64_t num_in = linear.num_in();
   const model::Part columns = linear.inputs();
   const bool has_numbers = !linear.weight().value.is_meta();  // else only shapes are wanted
@@ -66,6 +68,7 @@ Parameter make_a(const model::Linear& linear, const LoraConfig& config, uint64_t
 }
 
 Parameter make_b(const model::Linear& linear, const LoraConfig& config) {
+  const MemoryScope scope(MemoryClass::parameters);
   const model::Part rows = linear.outputs();
   const model::ParameterRequest request{
       name_of(linear, "lora_B"), {linear.num_out(), config.rank}, model::Slice{0, rows.begin, rows.count}};
