@@ -149,20 +149,18 @@ void watch(Chain& chain, Most& most, bool recompute) {
   if (chain.objective) chain.objective = std::make_unique<WatchedObjective>(std::move(chain.objective), most);
 }
 
-/// Two updates; what lives is what it is in the second.
+/// One update: the next would find and leave what this one does.
 void train(parallel::Engine& engine, const train::Optimizer& optimizer, const std::vector<Stream>& micro,
            int num_shares, Most& most) {
   const int64_t trained =
       std::accumulate(micro.begin(), micro.end(), int64_t{0},
                       [](int64_t sum, const Stream& one) { return sum + one.num_trained; });
-  for (int update = 0; update < 2; ++update) {
-    host_allocator::reset_peak();
-    engine.forward_backward(micro, trained * num_shares);
-    engine.finish_gradients();
-    most.look(false);
-    optimizer.step(engine.slots(), 1e-5);
-    engine.publish();
-  }
+  host_allocator::reset_peak();
+  engine.forward_backward(micro, trained * num_shares);
+  engine.finish_gradients();
+  most.look(false);
+  optimizer.step(engine.slots(), 1e-5);
+  engine.publish();
 }
 
 std::string json(const char* name, int64_t measured, int64_t formula) {

@@ -2,7 +2,7 @@
 """Full fine-tuning of SmolLM2-135M under each layout on 1, 2, 4 and 8 CPU ranks: tensors of each class on a rank, as the
 allocator counts them, beside what parallel::estimate() says.
 
-    bench/memory_table [--tokens 512] [--svg docs/images/memory.svg] [--most-gib 14]
+    bench/memory_table [--tokens 256] [--svg docs/images/memory.svg] [--most-gib 14]
 
 Needs bench_memory_table (cmake -DDUOKA_BENCH=ON) or the tests' train_memory_child. Runs whose ranks together would take
 more than --most-gib are left out, and said to be.
@@ -107,7 +107,7 @@ def svg(results, tokens):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=512)
+    parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--svg")
     parser.add_argument("--most-gib", type=float, default=14)
     a = parser.parse_args()

@@ -76,7 +76,7 @@ void print_memory(std::ostream& out, const parallel::Estimate& estimate) {
     if (std::ranges::any_of(estimate.ranks, [&](const RankEstimate& rank) { return value(rank) > 0; }))
       row(label, [&](const RankEstimate& rank) { return gib(static_cast<double>(value(rank))); });
   }
-  row("together, at most",
+  row("together, about",
       [](const RankEstimate& rank) { return gib(static_cast<double>(rank.memory.total())); });
 }
 

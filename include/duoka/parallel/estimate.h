@@ -48,7 +48,8 @@ struct MemoryEstimate {
   int64_t sending = 0;      ///< Gradients made but not yet summed, and buffers on their way.
   int64_t working = 0;      ///< Logits of a chunk, and what a layer's backward makes and drops.
 
-  /// The peak is at most this: not all of them are at their most at one time.
+  /// About the peak: not all of them are at their most at one time, and wires and kernels take some of their
+  /// own.
   int64_t total() const {
     return parameters + gradients + optimizer + activations + gathered + sending + working;
   }
