@@ -24,6 +24,7 @@
 #include "parallel/stage_work.h"
 #include "parallel/sum_tree.h"
 #include "parallel/trace.h"
+#include "parallel/update_steps.h"
 #include "parallel/walk.h"
 #include "parallel/whole_parameters.h"
 
@@ -79,11 +80,9 @@ class Engine::Impl {
     make_sums(options.bucket_bytes);
     if (layout.shards() != nullptr) layout.shards()->gather_for(chain);
     const auto stages = complete_stages(chain);
-    OwnedSlots owned = make_slots(chain, layout.sum_groups(), layout.shards(), [&](Parameter& parameter) {
+    owned_ = make_slots(chain, layout.sum_groups(), layout.shards(), [&](Parameter& parameter) {
       return sums_of_stage(stages.at(&parameter)).sum_of(parameter);
     });
-    slots_ = std::move(owned.slots);
-    visible_ = std::move(owned.visible);
     if (layout.sum_groups().shard.size() > 1 && layout.shards() == nullptr)
       publisher_ = std::make_unique<RowPublisher>(trainable_of(chain), layout.sum_groups().shard);
   }
@@ -99,7 +98,7 @@ class Engine::Impl {
     if (pipeline_) return forward_backward_in_pipeline(useful(micro, parts), scale);
     GradientSums& sums = *sums_.front();
     const std::vector<const Stream*> streams = steps_of(micro, parts);
-    const auto order = order_of(static_cast<int64_t>(streams.size()));
+    const auto order = order_of_steps(static_cast<int64_t>(streams.size()), exact_);
     ExactSum loss_sum;
     StageWork work = stage_work(walk_.lowest_stage);
     for (size_t i = 0; i < order.size(); ++i) {
@@ -121,8 +120,7 @@ class Engine::Impl {
 
   void publish() {
     const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < slots_.size(); ++i)
-      if (!slots_[i].master.is_same(visible_[i])) visible_[i].copy_(slots_[i].master);
+    owned_.make_visible();
     if (publisher_) publisher_->publish();
   }
 
@@ -152,7 +150,7 @@ class Engine::Impl {
       parameters.help();
   }
 
-  std::span<Slot> slots() { return slots_; }
+  std::span<Slot> slots() { return owned_.slots; }
   const Layout& layout() const { return layout_; }
   TraceFile* trace() { return trace_.get(); }
 
@@ -252,16 +250,7 @@ class Engine::Impl {
   bool talks_each_step() const { return sums_.front()->talks_each_step() || layout_.shards() != nullptr; }
 
   size_t agreed_count(size_t own) {
-    at::Tensor most = at::tensor({static_cast<int64_t>(own)}, at::kLong);
-    comm::all_reduce(most, comm::Op::max, layout_.world());
-    return static_cast<size_t>(most.item<int64_t>());
-  }
-
-  std::vector<TreeStep> order_of(int64_t num_steps) const {
-    if (exact_) return tree_order(num_steps);
-    std::vector<TreeStep> order;
-    for (int64_t i = 0; i < num_steps; ++i) order.push_back({i, 0});
-    return order;
+    return static_cast<size_t>(parallel::agreed_count(static_cast<int64_t>(own), layout_.world()));
   }
 
   Chain& chain_;
@@ -271,8 +260,7 @@ class Engine::Impl {
   std::unique_ptr<PipelineWalk> pipeline_;           // null without one
   std::vector<LayerRange> sum_stages_;               // all, or a pipeline's chunks…
   std::vector<std::unique_ptr<GradientSums>> sums_;  // …and the sums of each
-  std::vector<Slot> slots_;
-  std::vector<at::Tensor> visible_;  // for each slot, where the layers (or the next gather) see its numbers
+  OwnedSlots owned_;
   std::unique_ptr<RowPublisher> publisher_;
   std::unique_ptr<TraceFile> trace_;  // null while nothing is traced
   std::filesystem::path trace_folder_;

@@ -40,6 +40,11 @@ std::vector<Parameter*> trainable_of(const Chain& chain) {
   return trainable;
 }
 
+void OwnedSlots::make_visible() const {
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (!slots[i].master.is_same(visible[i])) visible[i].copy_(slots[i].master);
+}
+
 OwnedSlots make_slots(const Chain& chain, const SumGroups& groups, const ParameterShards* shards,
                       const std::function<at::Tensor(Parameter&)>& sum_of) {
   const at::NoGradGuard no_grad;

@@ -20,6 +20,9 @@ struct OwnedSlots {
   /// For each slot the memory in which its numbers become visible to layers, in the parameter's dtype; the
   /// slot's own master where the dtype is the same.
   std::vector<at::Tensor> visible;
+
+  /// Copies each master there.
+  void make_visible() const;
 };
 
 /// A slot for each trainable parameter: all of what is held here, or this rank's rows of it. shards: null, or
