@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the same fine-tuning of SmolLM2-135M under several layouts in turn, and prints each beside plain data parallelism.
 
-    bench/compare_layouts [--runs 3] [--steps 5] [--ranks 2] [--threads 1] [--bf16] [--lora]
+    bench/compare_layouts [--runs 3] [--steps 5] [--ranks 2] [--threads 1] [--bf16] [--lora] [--layouts data,ZeRO-1]
 """
 import argparse
 import os
@@ -26,12 +26,14 @@ def main():
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--lora", action="store_true", help="adapters instead of the whole model")
+    parser.add_argument("--layouts", default=",".join(LAYOUTS), help="which of them; data is always there")
     a = parser.parse_args()
+    chosen = {name: keys for name, keys in LAYOUTS.items() if name in ["data", *a.layouts.split(",")]}
     folder = tempfile.mkdtemp(prefix="duoka-bench-")
     rows = make_rows(a.steps * a.micro * a.accumulation * a.ranks, folder)
-    results = {name: [] for name in LAYOUTS}
+    results = {name: [] for name in chosen}
     for i in range(a.runs):
-        for name, keys in LAYOUTS.items():
+        for name, keys in chosen.items():
             more = [key.format(ranks=a.ranks) for key in keys] + ([] if a.lora else ["finetuning_type=full"])
             results[name].append(run_duoka(a, rows, folder, more))
         print(f"run {i + 1} of {a.runs}:", {name: round(r[-1]["tokens/s"], 1) for name, r in results.items()}, flush=True)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data parallelism: every rank holds the whole network and computes its share of each batch.
 //
-//   data_parallel                             one rank
-//   data_parallel --cards 2                   two ranks of this machine: GPUs (NCCL) where there are, else
-//   CPU (Gloo) torchrun --nproc-per-node 2 --no-python data_parallel      the same; or srun, or mpirun
+//   data_parallel               one rank
+//   data_parallel --cards 2     two ranks of this machine: GPUs (NCCL) where there are, else CPU (Gloo)
+//   torchrun --nproc-per-node 2 --no-python data_parallel     the same; or srun, or mpirun
 //
 // The losses printed are the same on any number of ranks, up to the rounding of sums.
 #include <cstdio>

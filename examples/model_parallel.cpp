@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor parallelism: Linear(1000, 500), relu, Linear(500, 10), each matrix shared by the ranks.
+// Model parallelism: Linear(1000, 500), relu, Linear(500, 10) with its two parts on different cards, in two
+// ways.
 //
 //   model_parallel [--cards N]
 //
-// The first matrix is cut by outputs: each rank makes its part of the 500 hidden numbers, and relu needs no
-// other. The second is cut by inputs: each rank multiplies what it has, and the sum over the ranks is the
-// result. So one sum forward is all that is sent (and one backward, where a layer below wants it). Source:
-// Shoeybi et al., "Megatron-LM", arXiv:1909.08053, section 3.
+// As a pipeline the first card has the first part and sends its 500 numbers a row to the second card, which
+// has the second part. Four micro-batches follow each other, so that both cards work at once.
+//
+// As a tensor split each card has a piece of both matrices. The first is cut by outputs (column-parallel):
+// each rank makes its piece of the 500 numbers, and relu needs no other. The second is cut by inputs
+// (row-parallel): each rank multiplies what it has, and the sum over the ranks is the result. Source: Shoeybi
+// et al., "Megatron-LM", arXiv:1909.08053, section 3.
+//
+// Both start from the same weights; the losses are the same up to the rounding of sums.
 #include <cstdio>
 #include <memory>
 
@@ -15,23 +21,30 @@
 #include "duoka/comm/session.h"
 #include "duoka/core/samples.h"
 #include "duoka/data/distributed_sampler.h"
-#include "duoka/model/linear.h"
+#include "duoka/model/shared_linear.h"
 #include "duoka/parallel/assemble.h"
+#include "duoka/parallel/autograd_layer.h"
 #include "duoka/parallel/mean_squared_error.h"
 #include "duoka/train/gradients.h"
 #include "duoka/train/optimizer.h"
 
 namespace {
 
-using duoka::Saved;
 using duoka::Stream;
-using duoka::model::Linear;
+using duoka::model::SharedLinear;
 using duoka::model::Split;
-using duoka::model::TensorAxis;
+using duoka::parallel::AutogradLayer;
+using duoka::parallel::Layout;
 
-constexpr int64_t num_rows = 256, num_inputs = 1000, num_hidden = 500, num_outputs = 10, batch_size = 32;
+constexpr int64_t num_rows = 256, num_inputs = 1000, num_hidden = 500, num_outputs = 10;
+constexpr int64_t batch_size = 32, micro_size = 8;
 
-/// Gives layers their first numbers: those of the whole matrix, of which each rank keeps its part.
+struct Data {
+  torch::Tensor inputs, outputs;
+};
+
+/// First numbers: those of the whole matrix, the same on every rank, of which a rank keeps what it is asked
+/// for.
 duoka::Parameter random_parameter(const duoka::model::ParameterRequest& request, at::Device device) {
   torch::manual_seed(static_cast<uint64_t>(request.shape[0]));
   const double scale = 1 / std::sqrt(static_cast<double>(request.shape.back()));
@@ -39,94 +52,78 @@ duoka::Parameter random_parameter(const duoka::model::ParameterRequest& request,
   return request.parameter(duoka::model::cut(whole, request.slice).to(device), /*is_trainable=*/true);
 }
 
-/// A layer of one's own with a hand-written backward, made of two of duoka's that are cut in opposite ways.
-class SharedMlp final : public duoka::Layer {
- public:
-  SharedMlp(const duoka::model::ParameterSource& source, std::shared_ptr<const TensorAxis> axis)
-      : axis_(std::move(axis)),
-        first_(source, "first", num_hidden, num_inputs, /*has_bias=*/true, Split::outputs, *axis_),
-        second_(source, "second", num_outputs, num_hidden, /*has_bias=*/true, Split::inputs, *axis_) {}
-
-  std::vector<duoka::Parameter*> parameters() override {
-    auto all = first_.parameters();
-    for (duoka::Parameter* parameter : second_.parameters()) all.push_back(parameter);
-    return all;
-  }
-
-  at::Tensor forward(const at::Tensor& x, const Stream& batch, Saved& saved) override {
-    const at::Tensor hidden = torch::relu(first_.forward(x, batch, saved));
-    saved.push(hidden);
-    at::Tensor y = second_.forward(hidden, batch, saved);
-    if (!axis_->is_solo()) axis_->sum_(y);
-    return y;
-  }
-
-  at::Tensor backward(const at::Tensor& dy, const Stream& batch, Saved& saved) override {
-    const at::Tensor dhidden = second_.backward(dy, batch, saved);
-    const at::Tensor hidden = saved.pop();
-    at::Tensor dx = first_.backward(dhidden * (hidden > 0), batch, saved);
-    if (!axis_->is_solo()) axis_->sum_(dx);
-    return dx;
-  }
-
-  const Linear& first() const { return first_; }
-
- private:
-  std::shared_ptr<const TensorAxis> axis_;
-  Linear first_, second_;
-};
-
-/// Turns the numbers of samples into their inputs.
-class Inputs final : public duoka::Layer {
- public:
-  explicit Inputs(at::Tensor table) : table_(std::move(table)) {}
-  std::vector<duoka::Parameter*> parameters() override { return {}; }
-  at::Tensor forward(const at::Tensor&, const Stream& batch, Saved&) override {
-    return table_.index_select(0, batch.ids);
-  }
-  at::Tensor backward(const at::Tensor&, const Stream&, Saved&) override { return {}; }
-
- private:
-  at::Tensor table_;
-};
-
-void train(const duoka::comm::Session& session) {
-  const at::Device device = session.device();
-  torch::manual_seed(1);
-  const at::Tensor inputs = torch::randn({num_rows, num_inputs}).to(device);
-  const at::Tensor outputs = torch::sin(inputs.narrow(1, 0, num_outputs));
-
-  duoka::parallel::Layout layout({.tensor = session.group().size()}, session.group());
-  auto mlp = std::make_unique<SharedMlp>(
-      [device](const auto& request) { return random_parameter(request, device); }, layout.tensor_axis());
-  if (session.is_first())
-    std::printf("rank 0 of %d holds %ld of %ld hidden units\n", session.group().size(),
-                mlp->first().outputs().count, num_hidden);
+/// What this rank has of the network: the layers that the layout gives it, and of each matrix its piece.
+duoka::Chain make_chain(const Layout& layout, const Data& data) {
+  const auto source = [device = data.inputs.device()](const auto& request) {
+    return random_parameter(request, device);
+  };
   duoka::Chain chain;
-  chain.layers.push_back(std::make_unique<Inputs>(inputs));
-  chain.layers.push_back(std::move(mlp));
-  chain.objective = std::make_unique<duoka::parallel::MeanSquaredError>(
-      [outputs](const Stream& batch) { return outputs.index_select(0, batch.ids); });
+  if (layout.has_layer(0))
+    chain.layers.push_back(std::make_unique<AutogradLayer>(
+        [data](const at::Tensor&, const Stream& batch) { return data.inputs.index_select(0, batch.ids); },
+        AutogradLayer::NamedTensors{}));
+  if (layout.has_layer(1))
+    chain.layers.push_back(std::make_unique<SharedLinear>(source, "first", num_hidden, num_inputs, true,
+                                                          Split::outputs, layout.tensor_axis()));
+  if (layout.has_layer(2))
+    chain.layers.push_back(std::make_unique<AutogradLayer>(
+        [](const at::Tensor& x, const Stream&) { return torch::relu(x); }, AutogradLayer::NamedTensors{}));
+  if (layout.has_layer(3))
+    chain.layers.push_back(std::make_unique<SharedLinear>(source, "second", num_outputs, num_hidden, true,
+                                                          Split::inputs, layout.tensor_axis()));
+  if (layout.has_layer(4))
+    chain.objective = std::make_unique<duoka::parallel::MeanSquaredError>(
+        [data](const Stream& batch) { return data.outputs.index_select(0, batch.ids); });
+  return chain;
+}
 
+std::vector<Stream> cut(std::span<const int64_t> rows, at::Device device) {
+  std::vector<Stream> micro;
+  for (size_t i = 0; i < rows.size(); i += micro_size)
+    micro.push_back(
+        duoka::make_samples(rows.subspan(i, std::min<size_t>(micro_size, rows.size() - i)), device));
+  return micro;
+}
+
+/// Ten epochs under one plan; the loop is that of data_parallel.cpp.
+void fit(const char* name, const duoka::parallel::Plan& plan, const Data& data,
+         const duoka::comm::Session& session) {
+  Layout layout(plan, session.group());
+  // Of five layers the first three, up to relu, on the first card; the objective is the last one.
+  layout.share_layers({.costs = std::vector<double>(5), .width = num_hidden});
+  duoka::Chain chain = make_chain(layout, data);
   const auto engine = duoka::parallel::assemble(chain, layout);
   const auto optimizer = duoka::train::make_sgd({});
   optimizer->prepare(engine->slots());
-  const auto share = layout.data_share();  // all ranks take the same rows: none is a data rank of its own
+  int64_t num_held = 0;
+  for (const duoka::Parameter* parameter : chain.parameters()) num_held += parameter->numel();
+  if (session.is_first())
+    std::printf("%s: rank 0 of %d holds %ld weights\n", name, session.group().size(), num_held);
+
+  const auto share = layout.data_share();  // cards that share the model take the same rows
   const duoka::data::DistributedSampler sampler(num_rows, batch_size, /*seed=*/1, share.rank, share.size);
   for (int epoch = 0; epoch < 10; ++epoch) {
     double sum = 0;
     for (const auto& batch : sampler.epoch(epoch)) {
-      const std::vector<Stream> micro{duoka::make_samples(batch.rows, device)};
-      const auto loss_sum = engine->forward_backward(micro, batch.num_rows);
+      const auto loss_sum = engine->forward_backward(cut(batch.rows, session.device()), batch.num_rows);
       engine->finish_gradients();
-      sum +=
-          duoka::train::sum_loss_and_norm(loss_sum, batch.num_rows, engine->slots(), engine->group()).loss *
-          static_cast<double>(batch.num_rows);
+      const auto result =
+          duoka::train::sum_loss_and_norm(loss_sum, batch.num_rows, engine->slots(), engine->group());
       optimizer->step(engine->slots(), 0.01);
       engine->publish();
+      sum += result.loss * static_cast<double>(batch.num_rows);
     }
-    if (session.is_first()) std::printf("epoch %d loss %.6f\n", epoch + 1, sum / num_rows);
+    if (session.is_first()) std::printf("%s: epoch %d loss %.6f\n", name, epoch + 1, sum / num_rows);
   }
+}
+
+void train(const duoka::comm::Session& session) {
+  torch::manual_seed(1);
+  Data data{torch::randn({num_rows, num_inputs}).to(session.device()), {}};
+  data.outputs = torch::sin(data.inputs.narrow(1, 0, num_outputs));
+  const int num_ranks = session.group().size();
+  if (num_ranks % 2 == 0) fit("pipeline", {.pipeline = 2, .split = {3, 2}}, data, session);
+  fit("tensor split", {.tensor = num_ranks}, data, session);
 }
 
 }  // namespace

@@ -18,18 +18,15 @@
 #include "duoka/comm/collectives.h"
 #include "duoka/comm/session.h"
 #include "duoka/core/error.h"
-#include "duoka/core/samples.h"
 #include "duoka/data/distributed_sampler.h"
-#include "duoka/parallel/assemble.h"
-#include "duoka/parallel/autograd_layer.h"
-#include "duoka/parallel/mean_squared_error.h"
+#include "duoka/parallel/data_parallel.h"
+#include "duoka/parallel/layout.h"
 #include "duoka/train/checkpoint.h"
-#include "duoka/train/gradients.h"
 #include "duoka/train/optimizer.h"
 
 namespace {
 
-using duoka::parallel::AutogradLayer;
+using duoka::parallel::DataParallel;
 
 constexpr int64_t num_rows = 1000, batch_size = 20;
 constexpr int num_epochs = 50;
@@ -49,36 +46,20 @@ struct NetworkImpl : torch::nn::Module {
 };
 TORCH_MODULE(Network);
 
-/// For the engine: the whole module as one layer, its parameters under the names it gives them.
-duoka::Chain make_chain(Network network, const DataSet& data) {
-  AutogradLayer::NamedTensors parameters;
-  for (const auto& item : network->named_parameters()) parameters.emplace_back(item.key(), item.value());
-  duoka::Chain chain;
-  chain.layers.push_back(std::make_unique<AutogradLayer>(
-      [network, x = data.x](const at::Tensor&, const duoka::Stream& batch) mutable {
-        return network(x.index_select(0, batch.ids));
-      },
-      parameters));
-  chain.objective = std::make_unique<duoka::parallel::MeanSquaredError>(
-      [y = data.y](const duoka::Stream& batch) { return y.index_select(0, batch.ids); });
-  return chain;
-}
-
 /// Saves after the last update. Slots lie on the ranks that own them, so the checkpoint is made by all.
-void save(const std::filesystem::path& folder, Network network, duoka::parallel::Engine& engine,
-          int64_t steps) {
+void save(const std::filesystem::path& folder, Network network, DataParallel& parallel, int64_t steps) {
   duoka::train::RunState state;
   state.step = steps;
   state.optimizer = "sgd";
-  const auto checkpoint = duoka::train::save_checkpoint(folder, engine.slots(), state, engine.group());
-  if (engine.group().rank() == 0) {
+  const auto checkpoint = duoka::train::save_checkpoint(folder, parallel.slots(), state, parallel.group());
+  if (parallel.group().rank() == 0) {
     torch::save(network, folder / "model.pt");
     std::printf("saved model.pt and %s\n", checkpoint.filename().c_str());
   }
-  duoka::comm::barrier(engine.group());  // nobody reads before it is written
+  duoka::comm::barrier(parallel.group());  // nobody reads before it is written
 }
 
-/// What somebody else does with the file: no engine, no ranks.
+/// What somebody else does with the file: no ranks, no duoka.
 void ask(const std::filesystem::path& folder, torch::Device device, Network trained) {
   Network loaded;
   torch::load(loaded, folder / "model.pt", device);
@@ -98,33 +79,34 @@ void run(const duoka::comm::Session& session, const std::filesystem::path& folde
   const DataSet data(session.device());
   Network network;
   network->to(session.device());
-  duoka::Chain chain = make_chain(network, data);
-  duoka::parallel::Layout layout({}, session.group());
-  const auto engine = duoka::parallel::assemble(chain, layout);
+  DataParallel::NamedTensors parameters;
+  for (const auto& item : network->named_parameters()) parameters.emplace_back(item.key(), item.value());
+  duoka::parallel::Layout layout({}, session.group());  // an empty plan: all ranks are data ranks
+  DataParallel parallel(parameters, layout);
   const auto optimizer = duoka::train::make_sgd({});
-  optimizer->prepare(engine->slots());
+  optimizer->prepare(parallel.slots());
 
-  std::vector<int64_t> own_rows;
-  for (int64_t row = session.group().rank(); row < num_rows; row += session.group().size())
-    own_rows.push_back(row);
-  const std::vector<duoka::Stream> all{duoka::make_samples(own_rows, session.device())};
-
-  const duoka::data::DistributedSampler sampler(num_rows, batch_size, 1, session.group().rank(),
-                                                session.group().size());
+  const auto share = layout.data_share();
+  const duoka::data::DistributedSampler sampler(num_rows, batch_size, /*seed=*/1, share.rank, share.size);
   int64_t steps = 0;
   for (int epoch = 0; epoch < num_epochs; ++epoch) {
     for (const auto& batch : sampler.epoch(epoch)) {
-      const std::vector<duoka::Stream> micro{duoka::make_samples(batch.rows, session.device())};
-      engine->forward_backward(micro, batch.num_rows);
-      engine->finish_gradients();
-      optimizer->step(engine->slots(), 0.01);
-      engine->publish();
+      const torch::Tensor rows = torch::tensor(batch.rows).to(session.device());
+      // One micro-batch of this rank, out of batch.num_rows rows of all ranks.
+      parallel.forward_backward(1, batch.num_rows, [&](int64_t) {
+        return torch::mse_loss(network(data.x.index_select(0, rows)), data.y.index_select(0, rows),
+                               torch::Reduction::Sum);
+      });
+      parallel.finish_gradients();
+      optimizer->step(parallel.slots(), 0.01);
+      parallel.publish();
       ++steps;
     }
-    const double loss = engine->evaluate(all).mean();
+    const torch::NoGradGuard no_grad;
+    const double loss = torch::mse_loss(network(data.x), data.y).item<double>();
     if (session.is_first() && (epoch + 1) % 5 == 0) std::printf("epoch %d loss %.6f\n", epoch + 1, loss);
   }
-  save(folder, network, *engine, steps);
+  save(folder, network, parallel, steps);
   if (session.is_first()) ask(folder, session.device(), network);
 }
 

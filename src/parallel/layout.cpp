@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/parallel/layout.h"
 
+#include <algorithm>
+
 #include "duoka/comm/duplicate.h"
 #include "duoka/parallel/context_axis.h"
 #include "duoka/parallel/tensor_axis.h"
@@ -80,6 +82,11 @@ void Layout::share_layers(const Stack& stack) {
   if (stack.tied.empty()) return;
   const comm::Group tied = tied_group(mesh_, plan_.zero_stage > 0);
   for (const std::string& name : stack.tied) sum_groups_->tied_replicas[name] = tied;
+}
+
+bool Layout::has_layer(int64_t layer) const {
+  return layers_.empty() ||
+         std::ranges::any_of(layers_, [&](const LayerRange& range) { return range.contains(layer); });
 }
 
 void Layout::keep(Parameter& parameter) {

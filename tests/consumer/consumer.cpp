@@ -17,6 +17,7 @@
 #include "duoka/model/config.h"
 #include "duoka/parallel/assemble.h"
 #include "duoka/parallel/autograd_layer.h"
+#include "duoka/parallel/data_parallel.h"
 #include "duoka/parallel/mean_squared_error.h"
 #include "duoka/train/checkpoint.h"
 #include "duoka/train/optimizer.h"
@@ -50,6 +51,18 @@ double updated_weight(const duoka::comm::Session& session) {
   return w.item<double>();
 }
 
+/// The same weight and update for a network that is no chain.
+double updated_by_hooks(const duoka::comm::Session& session) {
+  const at::Tensor w = at::full({1, 1}, 0.0, at::device(session.device())).requires_grad_(true);
+  duoka::parallel::Layout layout({}, session.group());
+  duoka::parallel::DataParallel parallel({{"w", w}}, layout);
+  parallel.forward_backward(1, session.group().size(), [&](int64_t) { return (w - 1).square().sum(); });
+  parallel.finish_gradients();
+  duoka::train::make_sgd({})->step(parallel.slots(), 0.25);
+  parallel.publish();
+  return w.item<double>();
+}
+
 /// Whether `read` says that there is nothing to read.
 template <class Read>
 bool is_refused(Read read) {
@@ -70,6 +83,7 @@ void run(const duoka::comm::Session& session) {
       !is_refused([&] { duoka::model::read_config(nowhere); }))
     throw duoka::StateError("a layer of the installed library does not answer as it should");
   const double weight = updated_weight(session);
+  if (updated_by_hooks(session) != weight) throw duoka::StateError("the two ways of training differ");
   if (session.is_first()) std::printf("%d ranks, weight %.2f\n", session.group().size(), weight);
 }
 

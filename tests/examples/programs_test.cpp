@@ -65,13 +65,20 @@ TEST_F(ExamplesTest, DataParallelGivesWhatOneRankGives) {
 }
 
 TEST_F(ExamplesTest, ModelParallelGivesWhatOneRankGives) {
-  const std::string one = run("model_parallel", {}, 1), two = run("model_parallel", {}, 2);
-  EXPECT_THAT(one, HasSubstr("holds 500 of 500"));
-  EXPECT_THAT(two, HasSubstr("holds 250 of 500"));
-  const auto losses = numbers_after("loss", one);
+  const std::string one = run("model_parallel", {}, 1), two = run("model_parallel", {}, 2),
+                    four = run("model_parallel", {}, 4);
+  // 1000 x 500 and 500 x 10 weights and their biases; the first part; half of each, with all of the last
+  // bias.
+  EXPECT_THAT(one, HasSubstr("tensor split: rank 0 of 1 holds 505510 weights"));
+  EXPECT_THAT(two, HasSubstr("pipeline: rank 0 of 2 holds 500500 weights"));
+  EXPECT_THAT(two, HasSubstr("tensor split: rank 0 of 2 holds 252760 weights"));
+  const auto losses = numbers_after("tensor split: epoch [0-9]+ loss", one);
   ASSERT_THAT(losses, SizeIs(10)) << one;
   expect_falling(losses, 0.5);
-  expect_near(losses, numbers_after("loss", two));
+  for (const std::string way : {"pipeline", "tensor split"}) {
+    expect_near(losses, numbers_after(way + ": epoch [0-9]+ loss", two));
+    expect_near(losses, numbers_after(way + ": epoch [0-9]+ loss", four));
+  }
 }
 
 TEST_F(ExamplesTest, StrategiesKeepTheBatch) {

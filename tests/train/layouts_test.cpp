@@ -130,6 +130,7 @@ std::vector<Grid> layouts() {
           {.zero_stage = stage, .pipeline = 2, .schedule = schedule, .chunks = chunks});
   }
   add("pipeline_4", 4, {.pipeline = 4});
+  add("pipeline_2_uneven", 2, {.pipeline = 2, .split = {1, 3}});
   for (const int stage : {0, 1})
     add("pipeline_2_zero" + std::to_string(stage) + "_2", 4, {.zero_stage = stage, .pipeline = 2});
   add("pipeline_2_tensor_2", 4, {.tensor = 2, .pipeline = 2});

@@ -53,6 +53,7 @@ class Layout final {
   void share_layers(const Stack& stack);
   /// This rank's layers, a range for each of its chunks; empty: all.
   const std::vector<LayerRange>& layers() const { return layers_; }
+  bool has_layer(int64_t layer) const;
   int64_t width() const { return width_; }  ///< The stack's.
   /// The ranks that share the layers of one copy, first layers first.
   const comm::Group& pipeline_group() const { return pipeline_group_; }
