@@ -17,6 +17,11 @@ LAYOUTS = {
     "ZeRO-2": ["zero_stage=2"],
     "ZeRO-3": ["zero_stage=3"],
     "context": ["context_parallel_size={ranks}"],
+    "state out": ["offload_optimizer=true"],
+    "acts out": ["offload_activations=true"],
+    "both out": ["offload_optimizer=true", "offload_activations=true"],
+    "recompute": ["gradient_checkpointing=true"],
+    "rec., out": ["gradient_checkpointing=true", "offload_optimizer=true", "offload_activations=true"],
 }
 
 

@@ -3,7 +3,7 @@
 //
 //   memory_table MODEL_FOLDER [zero=0] [shard=0] [tensor=1] [context=1] [pipeline=1] [lora=0]
 //   [bf16=0]
-//                [recompute=0] [rows=1] [tokens=128] [accumulation=2] [--cards N]
+//                [recompute=0] [offload=0] [rows=1] [tokens=128] [accumulation=2] [--cards N]
 //
 // Prints a JSON line for each rank that is the largest of its place in the pipeline.
 #include <charconv>
@@ -34,8 +34,9 @@ using namespace duoka;
 using Keys = std::map<std::string, int64_t>;
 
 Keys read_keys(int argc, char** argv) {
-  Keys keys = {{"zero", 0}, {"shard", 0}, {"tensor", 1},    {"context", 1},  {"pipeline", 1},    {"lora", 0},
-               {"bf16", 0}, {"rows", 1},  {"recompute", 0}, {"tokens", 128}, {"accumulation", 2}};
+  Keys keys = {{"zero", 0},     {"shard", 0},     {"tensor", 1},   {"context", 1},
+               {"pipeline", 1}, {"lora", 0},      {"bf16", 0},     {"offload", 0},
+               {"rows", 1},     {"recompute", 0}, {"tokens", 128}, {"accumulation", 2}};
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
     const size_t equals = word.find('=');
@@ -71,6 +72,8 @@ parallel::Workload workload_of(const std::string& folder, const Keys& keys,
   workload.dtype = keys.at("bf16") != 0 ? at::kBFloat16 : at::kFloat;
   workload.tune = [is_lora = keys.at("lora") != 0](model::Decoder& decoder) { tune(decoder, is_lora); };
   workload.engine.recompute = keys.at("recompute") != 0;
+  workload.engine.offload_activations = workload.engine.offload_optimizer = keys.at("offload") != 0;
+  workload.engine.offload_folder = std::filesystem::temp_directory_path();
   workload.optimizer_bytes = optimizer.state_bytes_per_element(4);
   workload.rows = keys.at("rows");
   workload.row_tokens = keys.at("tokens");

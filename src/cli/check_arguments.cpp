@@ -110,6 +110,7 @@ std::vector<Idle> idle_options(const A& a) {
       {a.save_strategy != "steps", "save_strategy: " + a.save_strategy, {"save_steps"}},
       {a.profiler_steps == 0, "profiler_steps: 0", {"profiler_steps_start"}},
       {a.save_strategy == "no", "save_strategy: no", {"save_total_limit"}},
+      {!a.offload_optimizer && !a.offload_activations, "nothing is offloaded", {"offload_folder"}},
   };
   for (Idle& idle : idle_schedule_options(a)) all.push_back(std::move(idle));
   return all;

@@ -77,9 +77,9 @@ std::vector<fs::path> entries(const fs::path& folder) {
 }
 
 /// The system's own check comes with the first file; this one comes before minutes of loading.
-void check_can_be_made(const fs::path& output_dir) {
+void check_can_be_made(const std::string& key, const fs::path& folder) {
   std::error_code error;
-  fs::path there = fs::absolute(output_dir).lexically_normal();
+  fs::path there = fs::absolute(folder).lexically_normal();
   fs::file_status status = fs::status(there, error);
   while (status.type() == fs::file_type::not_found && there != there.parent_path()) {
     there = there.parent_path();
@@ -94,7 +94,13 @@ void check_can_be_made(const fs::path& output_dir) {
     reason = text(there.string(), " is not writable (", std::generic_category().message(errno), ")");
   if (!reason.empty())
     throw SystemError(
-        text("cannot make output_dir ", output_dir.string(), ": ", reason, "; choose another output_dir"));
+        text("cannot make ", key, " ", folder.string(), ": ", reason, "; choose another ", key));
+}
+
+void check_folder(const std::string& key, const std::string& folder) {
+  if (folder.starts_with("~"))
+    throw ConfigError(text(key, ": found '", folder, "'; '~' is not expanded here, write the path out"));
+  check_can_be_made(key, folder);
 }
 
 /// `path` is `folder` or lies in a checkpoint of it.
@@ -119,9 +125,8 @@ void check_inputs_survive(const TrainArguments& arguments) {
 
 void check_output_folder(const TrainArguments& arguments) {
   const std::string& folder = arguments.output_dir;
-  if (folder.starts_with("~"))
-    throw ConfigError(text("output_dir: found '", folder, "'; '~' is not expanded here, write the path out"));
-  check_can_be_made(folder);
+  check_folder("output_dir", folder);
+  if (!arguments.offload_folder.empty()) check_folder("offload_folder", arguments.offload_folder);
   check_inputs_survive(arguments);
   const auto found = entries(folder);
   const auto of_a_run = std::find_if(found.begin(), found.end(), is_of_a_run);

@@ -9,7 +9,7 @@ namespace duoka::cli {
 
 /// Refuses, before anything is loaded or written, an output_dir that cannot be made, or that holds what this
 /// run would destroy: the model or adapter it starts from, weights that no run left there, or an earlier run
-/// that is neither to be resumed nor overwritten. Throws ConfigError, or SystemError for what the system
+/// that is neither to be resumed nor overwritten; and an offload_folder that cannot be made. Throws ConfigError, or SystemError for what the system
 /// says.
 void check_output_folder(const TrainArguments& arguments);
 

@@ -82,6 +82,8 @@ parallel::Workload workload_of(const TrainArguments& arguments) {
   };
   workload.engine.recompute = arguments.gradient_checkpointing;
   workload.engine.exact = arguments.reduction == "exact";
+  workload.engine.offload_optimizer = arguments.offload_optimizer;
+  workload.engine.offload_activations = arguments.offload_activations;
   constexpr int64_t master_bytes = 4;
   workload.optimizer_bytes = make_optimizer(arguments)->state_bytes_per_element(master_bytes);
   workload.rows = arguments.per_device_train_batch_size;
@@ -98,7 +100,9 @@ void print_model(const parallel::Workload& workload, const parallel::Estimate& e
   std::cout << workload.model.family << ", " << count_text(estimate.num_parameters) << " parameters, "
             << count_text(estimate.num_trained) << " trained, computing in "
             << (workload.dtype == at::kFloat ? "f32" : "bf16")
-            << (workload.engine.recompute ? ", layers run again" : "") << "\n";
+            << (workload.engine.recompute ? ", layers run again" : "")
+            << (workload.engine.offload_optimizer ? ", optimizer offloaded" : "")
+            << (workload.engine.offload_activations ? ", activations offloaded" : "") << "\n";
 }
 
 void print_update(const parallel::Workload& workload, int data_ranks) {

@@ -171,6 +171,14 @@ void add_run(Table& t, bool is_training) {
         "number of "
         "cards (1, 2, 4, 8, …), zero_stage and accumulation give the same bits.")
       .one_of({"fast", "exact"});
+  t.add("offload_optimizer", &A::offload_optimizer,
+        "Keep the optimizer's state and float32 masters in host memory (on the CPU: in a file).");
+  t.add("offload_activations", &A::offload_activations,
+        "Keep what layers save for their backward in host memory (on the CPU: in a file); it comes back a "
+        "layer ahead.");
+  t.add("offload_folder", &A::offload_folder,
+        "Where that file lies on the CPU: a fast local disk; it has no name and goes with the run. Empty: "
+        "output_dir.");
   t.add("ddp_timeout", &A::ddp_timeout, "Seconds a rank waits for the others.").at_least(1);
   t.group("Evaluation");
   t.add("eval_strategy", &A::eval_strategy,

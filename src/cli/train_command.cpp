@@ -55,6 +55,10 @@ std::string changed_options(const TrainArguments& arguments) {
   return out;
 }
 
+std::string offload_folder(const TrainArguments& a) {
+  return a.offload_folder.empty() ? a.output_dir : a.offload_folder;
+}
+
 std::string trained_text(int64_t num_trained, int64_t num_parameters) {
   std::ostringstream out;
   out << count_text(num_trained) << " parameters (" << std::fixed << std::setprecision(2)
@@ -68,6 +72,15 @@ std::string update_text(const TrainArguments& a, int num_ranks) {
   return text(size, a.packing ? " streams" : " rows", " (", a.per_device_train_batch_size, " per card x ",
               a.gradient_accumulation_steps, " accumulated x ", num_ranks,
               num_ranks == 1 ? " card)" : " cards)");
+}
+
+/// "optimizer, activations, to a file in out"; "" when nothing goes out of a card's memory.
+std::string offload_text(const TrainArguments& a, at::Device device) {
+  std::vector<std::string> what;
+  if (a.offload_optimizer) what.emplace_back("optimizer");
+  if (a.offload_activations) what.emplace_back("activations");
+  if (what.empty()) return "";
+  return join(what) + (device.is_cpu() ? ", to a file in " + offload_folder(a) : ", to host memory");
 }
 
 /// The first lines of a run: what trains on what, and which options differ from the defaults.
@@ -90,6 +103,8 @@ void say_start(const TrainArguments& arguments, const model::Decoder& decoder, p
   row("trained", text(trained_text(trained, all), "; weight decay on ", groups.num_decayed,
                       " tensors, none on ", groups.num_not_decayed));
   row("ranks", text(num_ranks, " on ", context.device.is_cuda() ? "GPU" : "CPU", wires));
+  if (const std::string offloaded = offload_text(arguments, context.device); !offloaded.empty())
+    row("offloaded", offloaded);
   row("data", text(count_text(data.train.size()), " rows to train on, ",
                    data.eval ? count_text(data.eval->size()) : "none", " to evaluate on"));
   row("updates",
@@ -205,6 +220,9 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   parallel::EngineOptions engine_options;
   engine_options.recompute = arguments.gradient_checkpointing;
   engine_options.exact = arguments.reduction == "exact";
+  engine_options.offload_activations = arguments.offload_activations;
+  engine_options.offload_optimizer = arguments.offload_optimizer;
+  engine_options.offload_folder = offload_folder(arguments);
   const auto engine = parallel::assemble(decoder.chain(), layout, engine_options);
 
   const int num_ranks = context.group.size();

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
+#include "core/offload_store.h"
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/stream_cut.h"
@@ -76,13 +77,19 @@ class Engine::Impl {
   Impl(Chain& chain, Layout& layout, const EngineOptions& options)
       : chain_(agreed(chain, layout)), layout_(layout), exact_(options.exact) {
     walk_ = {options.recompute, lowest_trained_stage(chain, layout.world())};
+    if (options.offload_activations || options.offload_optimizer)
+      store_ = make_offload_store(chain.parameters().front()->value.device(), options.offload_folder);
+    if (options.offload_activations) activations_ = std::make_unique<ActivationOffload>(store_, chain);
+    walk_.offload = activations_.get();
     if (layout.plan().pipeline > 1) pipeline_ = std::make_unique<PipelineWalk>(chain, layout, walk_);
     make_sums(options.bucket_bytes);
     if (layout.shards() != nullptr) layout.shards()->gather_for(chain);
     const auto stages = complete_stages(chain);
-    owned_ = make_slots(chain, layout.sum_groups(), layout.shards(), [&](Parameter& parameter) {
+    const auto sum_of = [&](Parameter& parameter) {
       return sums_of_stage(stages.at(&parameter)).sum_of(parameter);
-    });
+    };
+    owned_ = make_slots(chain, layout.sum_groups(), layout.shards(), sum_of,
+                        options.offload_optimizer ? store_ : nullptr);
     if (layout.sum_groups().shard.size() > 1 && layout.shards() == nullptr)
       publisher_ = std::make_unique<RowPublisher>(trainable_of(chain), layout.sum_groups().shard);
   }
@@ -151,6 +158,10 @@ class Engine::Impl {
   }
 
   std::span<Slot> slots() { return owned_.slots; }
+  OffloadTraffic offload_traffic() const {
+    const auto traffic = store_ ? store_->traffic() : OffloadStore::Traffic{};
+    return {traffic.bytes_out, traffic.bytes_in};
+  }
   const Layout& layout() const { return layout_; }
   TraceFile* trace() { return trace_.get(); }
 
@@ -256,6 +267,8 @@ class Engine::Impl {
   Chain& chain_;
   Layout& layout_;
   bool exact_;
+  std::shared_ptr<OffloadStore> store_;             // null where nothing goes out
+  std::unique_ptr<ActivationOffload> activations_;  // null where they stay
   WalkOptions walk_;
   std::unique_ptr<PipelineWalk> pipeline_;           // null without one
   std::vector<LayerRange> sum_stages_;               // all, or a pipeline's chunks…
@@ -287,6 +300,7 @@ void Engine::start_trace(const std::filesystem::path& folder, int64_t first_upda
 }
 std::string Engine::stop_trace() { return impl_->stop_trace(); }
 TraceFile* Engine::trace() { return impl_->trace(); }
+OffloadTraffic Engine::offload_traffic() const { return impl_->offload_traffic(); }
 const comm::Group& Engine::group() const { return impl_->layout().world(); }
 const Layout& Engine::layout() const { return impl_->layout(); }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the layers of model/ save for their backward, tensor by tensor in the order of their forward.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "duoka/core/error.h"
 #include "parallel/estimate_parts.h"
@@ -79,25 +81,37 @@ int64_t bytes_of_stage_outputs(const Question& question, const model::ModelConfi
 }
 
 /// What a chunk's forward leaves until its backward, the most that running a layer again adds, and what
-/// stays when gradients of weights are put off.
+/// stays when gradients of weights are put off. moving: of what is offloaded, two layers are in memory.
 struct ChunkBytes {
-  int64_t saved = 0, again = 0, deferred = 0;
+  int64_t saved = 0, again = 0, deferred = 0, moving = 0;
 };
+
+/// The layers' `saved` go out, but those of the last one where its backward is not the next thing there is.
+void move_out(ChunkBytes& bytes, std::vector<int64_t> layers, bool last_stays) {
+  bytes.saved = last_stays && !layers.empty() ? layers.back() : 0;
+  std::ranges::sort(layers, std::greater{});
+  for (size_t i = 0; i < std::min<size_t>(2, layers.size()); ++i) bytes.moving += layers[i];
+}
 
 ChunkBytes chunk_bytes(const Question& question, Outline& outline, size_t chunk) {
   const model::ModelConfig& config = outline.decoder.config();
   const LayerRange stages = outline.chunk(chunk);
   const bool recompute = question.workload.engine.recompute;
   ChunkBytes bytes;
+  std::vector<int64_t> layers;
   for (int64_t stage = std::max(stages.first, outline.lowest_stage); stage < stages.last; ++stage) {
     model::Block* block = outline.block_at(stage);
     if (block == nullptr) continue;  // an embedding keeps nothing
     const BlockBytes of = block_bytes(question, *block, config);
-    bytes.saved += of.input + (recompute ? 0 : of.kept);
+    layers.push_back(of.input + (recompute ? 0 : of.kept));
+    bytes.saved += layers.back();
     bytes.again = std::max(bytes.again, recompute ? of.kept + of.input : 0);  // its result is there, too
     bytes.deferred += of.deferred;
   }
-  if (outline.chain().objective != nullptr && chunk + 1 == outline.layers.size()) {
+  const bool has_objective = outline.chain().objective != nullptr && chunk + 1 == outline.layers.size();
+  if (question.workload.engine.offload_activations)
+    move_out(bytes, std::move(layers), has_objective && question.plan.pipeline > 1);
+  if (has_objective) {
     const int64_t x = bytes_of_stage_outputs(question, config);  // until the objective is done
     bytes.saved += x;
     bytes.again = std::max<int64_t>(0, bytes.again - x);
@@ -184,7 +198,7 @@ int64_t activation_bytes(const Question& question, Outline& outline) {
   std::vector<ChunkBytes> chunks;
   for (size_t chunk = 0; chunk < outline.layers.size(); ++chunk)
     chunks.push_back(chunk_bytes(question, outline, chunk));
-  if (question.plan.pipeline == 1) return chunks[0].saved + chunks[0].again;
+  if (question.plan.pipeline == 1) return chunks[0].saved + chunks[0].again + chunks[0].moving;
   const int64_t bytes = bytes_of_stage_outputs(question, outline.decoder.config());
   const std::vector<int64_t> travelling = count_travelling(question, outline);
   int64_t now = 0, most = 0;
@@ -193,7 +207,7 @@ int64_t activation_bytes(const Question& question, Outline& outline) {
     const ChunkBytes& chunk = chunks[static_cast<size_t>(actions[i].chunk)];
     if (actions[i].kind == Kind::forward) now += chunk.saved;
     const int64_t again = actions[i].kind == Kind::forward ? 0 : chunk.again;
-    most = std::max(most, now + travelling[i] * bytes + again);
+    most = std::max(most, now + travelling[i] * bytes + again + chunk.moving);
     if (actions[i].kind == Kind::backward_input) now += chunk.deferred;
     if (actions[i].kind == Kind::backward_weight) now -= chunk.deferred;
     if (actions[i].kind == Kind::backward || actions[i].kind == Kind::backward_input) now -= chunk.saved;

@@ -3,6 +3,7 @@
 
 #include "parallel/estimate_parts.h"
 #include "parallel/sharded_sums.h"
+#include "parallel/slot_home.h"
 #include "parallel/sum_tree.h"
 #include "parallel/walk.h"
 
@@ -117,6 +118,25 @@ int64_t most_working(const Question& question, Outline& outline) {
   return most;
 }
 
+int64_t optimizer_bytes_of(const Question& question, Outline& outline) {
+  const bool has_masters = question.gradient_bytes != question.value_bytes;
+  const int64_t bytes = (has_masters ? question.gradient_bytes : 0) + question.workload.optimizer_bytes;
+  const int n = question.shard_ranks();
+  if (!question.workload.engine.offload_optimizer) return trained_numbers(outline.chain(), n).owned * bytes;
+  std::vector<int64_t> windows = {0};  // numbers in each
+  for (const Parameter* parameter : trainable_of(outline.chain())) {
+    if (windows.back() * question.gradient_bytes >= slot_window_bytes) windows.push_back(0);
+    windows.back() += rows_share(*parameter, n);
+  }
+  int64_t most = 0;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    int64_t together = 0;
+    for (size_t j = i; j < std::min(windows.size(), i + 3); ++j) together += windows[j];
+    most = std::max(most, together);
+  }
+  return most * bytes;
+}
+
 }  // namespace
 
 int64_t rows_share(const Parameter& parameter, int num_ranks) {
@@ -143,10 +163,7 @@ MemoryEstimate memory_of(const Question& question, Outline& outline) {
   for (const Parameter* parameter : outline.chain().parameters())
     memory.parameters += question.value_bytes *
                          (question.has_parameter_shards() ? rows_share(*parameter, n) : parameter->numel());
-  const int64_t owned = trained_numbers(outline.chain(), n).owned;
-  const bool has_masters = question.gradient_bytes != question.value_bytes;
-  memory.optimizer =
-      owned * ((has_masters ? question.gradient_bytes : 0) + question.workload.optimizer_bytes);
+  memory.optimizer = optimizer_bytes_of(question, outline);
   add_gradients(question, outline, memory);
   memory.activations = activation_bytes(question, outline);
   if (question.has_parameter_shards()) memory.gathered = gathered_bytes(question, outline);

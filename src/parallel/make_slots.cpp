@@ -7,6 +7,7 @@
 
 #include "duoka/core/host_allocator.h"
 #include "parallel/row_layout.h"
+#include "parallel/slot_home.h"
 
 namespace duoka::parallel {
 
@@ -41,12 +42,13 @@ std::vector<Parameter*> trainable_of(const Chain& chain) {
 }
 
 void OwnedSlots::make_visible() const {
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (!slots[i].master.is_same(visible[i])) visible[i].copy_(slots[i].master);
+  for (size_t i = 0; i < slots.size(); ++i)  // offloaded masters are seen since they left
+    if (!slots[i].home && !slots[i].master.is_same(visible[i])) visible[i].copy_(slots[i].master);
 }
 
 OwnedSlots make_slots(const Chain& chain, const SumGroups& groups, const ParameterShards* shards,
-                      const std::function<at::Tensor(Parameter&)>& sum_of) {
+                      const std::function<at::Tensor(Parameter&)>& sum_of,
+                      const std::shared_ptr<OffloadStore>& store) {
   const at::NoGradGuard no_grad;
   const MemoryScope scope(MemoryClass::optimizer);
   OwnedSlots owned;
@@ -60,6 +62,11 @@ OwnedSlots make_slots(const Chain& chain, const SumGroups& groups, const Paramet
     slot.master = part.visible.to(parameter->gradient_dtype());
     slot.grad = sum_of(*parameter).view(slot.master.sizes());
     slot.is_primary = groups.replicas_of(*parameter).rank() == 0;
+    if (store) {
+      slot.home = std::make_shared<SlotHome>(store, part.visible);
+      slot.home->send(slot, /*is_changed=*/false);
+      slot.home->wait_until_out();
+    }
     owned.slots.push_back(std::move(slot));
     owned.visible.push_back(std::move(part.visible));
   }

@@ -175,6 +175,9 @@ void PipelineWalk::forward(const PipelineAction& action, const Stream& stream, S
 
 double PipelineWalk::backward(const PipelineAction& action, const Stream& stream, double scale,
                               StageWork& work) {
+  if (walk_.offload != nullptr && goes_back(action))  // while the gradient is waited for
+    if (auto& traces = open_.at({action.chunk, action.micro}).traces; !traces.empty())
+      walk_.offload->fetch(traces.back());
   at::Tensor dy = exchange_.input(action);
   if (!goes_back(action)) return 0;
   Open open = std::move(open_.extract({action.chunk, action.micro}).mapped());

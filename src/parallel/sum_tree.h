@@ -29,7 +29,8 @@ std::vector<TreeStep> tree_order(int64_t num_leaves);
 /// The open sums of one buffer: at most log2(leaves) + 1.
 class SumTree final {
  public:
-  /// Takes the next leaf of tree_order(), whose memory it keeps and adds into. The sum ends up in that of the first.
+  /// Takes the next leaf of tree_order(), whose memory it keeps and adds into. The sum ends up in that of the
+  /// first.
   void add(at::Tensor leaf, int num_additions);
   /// The sum of all leaves. Empties the tree. Throws StateError before the last leaf.
   at::Tensor take();

@@ -54,6 +54,9 @@ std::vector<Trace> forward_range(Chain& chain, LayerRange range, const Stream& s
     observer.before(stage, false);
     x = run_forward(layer_of(chain, stage), x, stream, trace.saved);
     observer.after(stage, false);
+    // What the objective follows is wanted back at once.
+    const bool is_last = chain.objective && stage + 1 == objective_stage(chain);
+    if (options.offload != nullptr && is_walked_back && !is_last) options.offload->put(trace, stream);
     traces.push_back(std::move(trace));
   }
   return traces;
@@ -64,6 +67,10 @@ at::Tensor backward_range(Chain& chain, LayerRange range, std::vector<Trace> tra
   for (int64_t stage = range.last - 1; stage >= std::max(range.first, options.lowest_stage); --stage) {
     Trace trace = std::move(traces.back());
     traces.pop_back();
+    if (options.offload != nullptr) {
+      options.offload->take(trace);
+      if (!traces.empty()) options.offload->fetch(traces.back());
+    }
     observer.before(stage, true);
     dy = backward_layer(layer_of(chain, stage), std::move(trace), dy, stream, options.recompute);
     observer.after(stage, true);

@@ -7,6 +7,7 @@
 
 #include "duoka/core/layer.h"
 #include "duoka/core/layer_range.h"
+#include "parallel/activation_offload.h"
 
 namespace duoka::parallel {
 
@@ -30,6 +31,8 @@ struct WalkOptions {
   bool recompute = false;
   /// Lowest stage whose backward runs; layers below save nothing and are not walked back.
   int64_t lowest_stage = 0;
+  /// Moves what layers leave out of memory on the way there and back a layer ahead; null: it stays.
+  ActivationOffload* offload = nullptr;
 };
 
 /// What one layer's forward leaves until its backward: its input when it is run again, else its saved
@@ -37,6 +40,7 @@ struct WalkOptions {
 struct Trace {
   at::Tensor input;
   Saved saved;
+  std::vector<AwayTensor> away = {};  ///< Both, while an ActivationOffload has them.
 };
 
 /// Forward through `range`; x becomes its output.

@@ -26,17 +26,26 @@ class AdamW final : public Optimizer {
   }
 
   void prepare(std::span<Slot> slots) const override {
-    for (Slot& slot : slots) {
-      make_state(slot, "exp_avg");
-      make_state(slot, "exp_avg_sq");
-      // A tensor of its own, as in torch: the kernel wants it so, and a layer unfrozen later starts from 0.
-      if (!slot.state.contains("step"))
-        slot.state["step"] = at::zeros({}, slot.master.options().dtype(at::kFloat));
-    }
+    visit_slots(slots, SlotUse::read, [](std::span<Slot> some) {
+      for (Slot& slot : some) {
+        make_state(slot, "exp_avg");
+        make_state(slot, "exp_avg_sq");
+        // A tensor of its own, as in torch: the kernel wants it so, and a layer unfrozen later starts from 0.
+        if (!slot.state.contains("step"))
+          slot.state["step"] = at::zeros({}, slot.master.options().dtype(at::kFloat));
+      }
+    });
   }
 
   void step(std::span<Slot> slots, double lr) const override {
     const at::NoGradGuard no_grad;
+    visit_slots(slots, SlotUse::update, [&](std::span<Slot> some) { update(some, lr); });
+  }
+
+  int64_t state_bytes_per_element(int64_t element_size) const override { return 2 * element_size; }
+
+ private:
+  void update(std::span<Slot> slots, double lr) const {
     for (const bool is_decayed : {true, false}) {
       size_t begin = 0;
       while (begin < slots.size()) {
@@ -47,9 +56,6 @@ class AdamW final : public Optimizer {
     }
   }
 
-  int64_t state_bytes_per_element(int64_t element_size) const override { return 2 * element_size; }
-
- private:
   /// Fills `batch` with the slots of one group from `begin` on, while dtype and device stay the same.
   /// Returns where it stopped.
   static size_t gather(std::span<Slot> slots, size_t begin, bool is_decayed, Batch& batch) {

@@ -127,7 +127,9 @@ RunState load_checkpoint(const fs::path& folder, std::span<Slot> slots, const co
     verify_manifest(folder, manifest, /*read_bytes=*/group.rank() == 0 && !is_verified);
     const ShardReader reader(shard_paths(folder, manifest));
     refuse_unknown(folder, reader.entry_names(), known);
-    for (Slot& slot : slots) reader.read(slot);
+    visit_slots(slots, parallel::SlotUse::overwrite, [&](std::span<Slot> some) {
+      for (Slot& slot : some) reader.read(slot);
+    });
     state = read_run_state(folder);
   });
   return state;

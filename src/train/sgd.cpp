@@ -21,12 +21,16 @@ class Sgd final : public Optimizer {
   void prepare(std::span<Slot> slots) const override {
     if (options_.momentum == 0) return;
     // A zero buffer gives momentum * 0 + g = g in the first step, as torch's copy of the gradient does.
-    for (Slot& slot : slots) make_state(slot, "momentum_buffer");
+    visit_slots(slots, SlotUse::read, [](std::span<Slot> some) {
+      for (Slot& slot : some) make_state(slot, "momentum_buffer");
+    });
   }
 
   void step(std::span<Slot> slots, double lr) const override {
     const at::NoGradGuard no_grad;
-    for (Slot& slot : slots) update(slot, lr);
+    visit_slots(slots, SlotUse::update, [&](std::span<Slot> some) {
+      for (Slot& slot : some) update(slot, lr);
+    });
   }
 
   int64_t state_bytes_per_element(int64_t element_size) const override {

@@ -76,7 +76,7 @@ std::vector<std::string> entry_names(const Slot& slot) {
 void write_shard(const std::filesystem::path& path, std::span<const Slot> slots, const Log* log) {
   const at::NoGradGuard no_grad;
   std::vector<io::TensorSpec> specs;
-  std::map<std::string, at::Tensor> tensors;
+  std::map<std::string, std::pair<const Slot*, at::Tensor>> tensors;
   io::Json slices = io::Json::object();
   int64_t num_bytes = 0;
   for (const Slot& slot : slots) {
@@ -84,15 +84,20 @@ void write_shard(const std::filesystem::path& path, std::span<const Slot> slots,
     slices[slot.parameter->name] = {{"global_shape", slot.parameter->global_shape}, {"offset", slot.offset}};
     for_each_entry(slot, [&](const std::string& name, const at::Tensor& tensor) {
       specs.push_back({name, file_dtype(tensor.scalar_type()), tensor.sizes().vec()});
-      tensors[name] = tensor;
+      tensors[name] = {&slot, tensor};
       num_bytes += static_cast<int64_t>(tensor.nbytes());
     });
   }
   io::SafetensorsWriter writer(path, specs, {{"format", "pt"}, {slices_key, slices.dump()}});
   std::optional<Progress> progress;
   if (log != nullptr) progress.emplace(*log, "writing checkpoint", num_bytes, "bytes");
+  std::optional<parallel::SlotLease> lease;  // what a slot holds comes together, but for the step count
+  const Slot* leased = nullptr;
   for (const io::TensorSpec& spec : writer.tensors()) {
-    const at::Tensor tensor = tensors.at(spec.name).to(at::kCPU).contiguous();
+    const auto& [slot, held] = tensors.at(spec.name);
+    if (slot != leased) lease.emplace(*slot);
+    leased = slot;
+    const at::Tensor tensor = held.to(at::kCPU).contiguous();
     writer.write(spec.name, {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
     if (progress) progress->advance(static_cast<int64_t>(tensor.nbytes()));
   }

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "core/offload_store.h"
+#include "core/tensor_bytes.h"
 #include "duoka/comm/collectives.h"
 #include "duoka/comm/world.h"
 #include "duoka/core/dropout.h"
@@ -29,13 +31,13 @@ struct Outcome {
 };
 
 /// Three updates of a LoRA with dropout on tiny-llama.
-Outcome train_on(at::Device device, at::ScalarType dtype) {
+Outcome train_on(at::Device device, at::ScalarType dtype, const parallel::EngineOptions& options = {}) {
   model::Decoder decoder =
       model::Decoder::load(testing::fixture("cases/models/tiny-llama"), {dtype, device, Log(1, 2)});
   tune::SelectionOptions what;
   tune::apply_selection(decoder, tune::select(decoder.config(), what), {4, 8, 0.1, false}, 7);
   parallel::Layout layout({}, comm::Group());
-  parallel::Engine engine(decoder.chain(), layout);
+  parallel::Engine engine(decoder.chain(), layout, options);
   const auto optimizer = make_adamw({});
   optimizer->prepare(engine.slots());
 
@@ -73,6 +75,29 @@ TEST_F(OnCard, TrainsAsTheCpuInF32) {
 
 TEST_F(OnCard, TrainsNearTheCpuInBf16) {
   expect_near(train_on(at::Device(at::kCUDA, 0), at::kBFloat16), train_on(at::kCPU, at::kFloat), 2e-2);
+}
+
+TEST_F(OnCard, TrainsAsWithoutOffload) {
+  const at::Device card(at::kCUDA, 0);
+  for (const bool recompute : {false, true}) {
+    const parallel::EngineOptions out{
+        .recompute = recompute, .offload_activations = true, .offload_optimizer = true};
+    expect_near(train_on(card, at::kFloat, out), train_on(card, at::kFloat, {.recompute = recompute}), 1e-5);
+  }
+}
+
+TEST_F(OnCard, OffloadedBytesComeBack) {
+  const auto store = make_offload_store(at::Device(at::kCUDA, 0), {});
+  const auto numbers = [](int64_t i) { return at::arange(100'000, at::kDouble).add_(i).to(at::kCUDA); };
+  std::vector<std::unique_ptr<OffloadPlace>> places;
+  for (int64_t i = 0; i < 50; ++i) {
+    places.push_back(store->reserve(800'000));
+    places.back()->put(bytes_of(numbers(i)));  // whose memory is another's at once
+  }
+  for (int64_t i = 49; i >= 0; --i) {
+    if (i > 0) places[static_cast<size_t>(i - 1)]->fetch();
+    EXPECT_TRUE(at::equal(places[static_cast<size_t>(i)]->take(), bytes_of(numbers(i)))) << i;
+  }
 }
 
 TEST_F(OnCard, DropsTheSameUnits) {

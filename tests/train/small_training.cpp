@@ -131,8 +131,12 @@ SmallTraining::SmallTraining(const SmallSetup& setup, const SmallData& data,
                         .layers = share_layers(layout_, setup.model),
                         .on_parameter = [this](Parameter& parameter) { layout_.keep(parameter); }})) {
   tune::apply_selection(decoder_, tune::select(decoder_.config(), setup.selection), setup.lora, setup.seed);
-  engine_ =
-      parallel::assemble(decoder_.chain(), layout_, {.recompute = setup.recompute, .exact = setup.exact});
+  engine_ = parallel::assemble(decoder_.chain(), layout_,
+                               {.recompute = setup.recompute,
+                                .exact = setup.exact,
+                                .offload_activations = setup.offload_activations,
+                                .offload_optimizer = setup.offload_optimizer,
+                                .offload_folder = output_dir});
   loader_ = make_loader(setup, data, layout_.data_share());
   if (eval != nullptr) eval_loader_ = make_eval_loader(*eval, layout_.data_share());
   optimizer_ = std::make_unique<WatchedOptimizer>(

@@ -57,6 +57,7 @@ struct SmallSetup {
   bool recompute = false;
   parallel::Plan plan = {};
   bool exact = false;
+  bool offload_activations = false, offload_optimizer = false;  ///< To output_dir.
   uint64_t seed = 5;
 
   int64_t rows_per_stream = 1;

@@ -87,6 +87,9 @@ struct TrainArguments {
   int64_t pipeline_chunks = 0;
   std::vector<std::string> pipeline_split;
   std::string reduction = "fast";
+  bool offload_optimizer = false;
+  bool offload_activations = false;
+  std::string offload_folder;
   int64_t ddp_timeout = 1800;
   // Evaluation
   std::string eval_strategy = "auto";

@@ -39,6 +39,20 @@ struct EngineOptions {
   /// micro-batches, at the same number of threads a rank. (Tensor, context and pipeline parallelism compute
   /// other sums, which no order makes equal.)
   bool exact = false;
+  /// Move what a layer saves for its backward (with recompute: its input) to host memory, or where layers
+  /// compute on a CPU to a file, and back a layer ahead. Same bits. What stays: the last layer's, tensors
+  /// under 4 KiB, and those of an AutogradLayer's own graph.
+  bool offload_activations = false;
+  /// The same for the optimizer's state and f32 masters, between one update and the next; see Slot.
+  bool offload_optimizer = false;
+  /// Of the file; made if it is not there. The file has no name and goes with the process.
+  std::filesystem::path offload_folder = {};
+};
+
+/// Bytes that an engine has moved out of memory and back. Per micro-batch: what layers save, once each way.
+/// Per update: the optimizer's state and f32 masters, once each way.
+struct OffloadTraffic {
+  int64_t bytes_out = 0, bytes_in = 0;
 };
 
 /// Walks a chain of layers forward and backward and hands slices to an optimizer. The trainer's only view of
@@ -58,7 +72,8 @@ class Engine final {
   /// parameters do (names, shapes, dtypes, which are trainable), then takes the first rank's values of the
   /// trainable ones (but of those whose rows were kept already). With ZeRO-3 the chain's parameters hold
   /// numbers inside a walk only. `chain` and `layout` must outlive the engine. Throws ConfigError when
-  /// nothing is trainable, StateError when the ranks' models differ.
+  /// nothing is trainable, StateError when the ranks' models differ, SystemError when there is something to
+  /// offload and the folder cannot be written.
   Engine(Chain& chain, Layout& layout, EngineOptions options = {});
   ~Engine();
   Engine(const Engine&) = delete;
@@ -96,6 +111,9 @@ class Engine final {
   /// a time is whole. Collective. When `body` throws, all ranks throw: rank 0 that, the others a SystemError
   /// with its words.
   void with_whole_parameters(const std::function<void(const WholeParameter& whole)>& body);
+
+  /// Of this rank, since the engine was made.
+  OffloadTraffic offload_traffic() const;
 
   /// From here to stop_trace() each rank notes what it does when, and for what it waits: forwards, backwards,
   /// transfers, of updates that count from `first_update`. Both from the thread that makes the other calls.

@@ -44,6 +44,7 @@ struct MemoryEstimate {
   int64_t gradients = 0;    ///< Sums, and gradients that wait for further micro-batches.
   int64_t optimizer = 0;    ///< f32 masters of half-precision values, and the optimizer's state.
   int64_t activations = 0;  ///< What layers save for their backward, at its most.
+                            // Of both, what is offloaded counts with the most that is here at a time.
   int64_t gathered = 0;     ///< ZeRO-3: whole parameters of the layers at hand.
   int64_t sending = 0;      ///< Gradients made but not yet summed, and buffers on their way.
   int64_t working = 0;      ///< Logits of a chunk, and what a layer's backward makes and drops.

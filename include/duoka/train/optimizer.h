@@ -12,6 +12,7 @@
 namespace duoka::train {
 
 using parallel::Slot;
+using parallel::SlotUse;
 
 /// Updates the masters of slots from their gradients. Stateless itself: moments and step counts live in
 /// Slot::state, so that checkpoints and layouts need not know which optimizer it is.
