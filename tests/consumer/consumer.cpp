@@ -56,7 +56,7 @@ double updated_by_hooks(const duoka::comm::Session& session) {
   const at::Tensor w = at::full({1, 1}, 0.0, at::device(session.device())).requires_grad_(true);
   duoka::parallel::Layout layout({}, session.group());
   duoka::parallel::DataParallel parallel({{"w", w}}, layout);
-  parallel.forward_backward(1, session.group().size(), [&](int64_t) { return (w - 1).square().sum(); });
+  parallel.forward_backward(1, session.group().size(), [&](int64_t) { return w.sub(1).square().sum(); });
   parallel.finish_gradients();
   duoka::train::make_sgd({})->step(parallel.slots(), 0.25);
   parallel.publish();
