@@ -80,10 +80,7 @@ parallel::Workload workload_of(const TrainArguments& arguments) {
   workload.tune = [plan = plan_tuning(arguments, workload.model)](model::Decoder& decoder) {
     apply_tuning(decoder, plan, 0);
   };
-  workload.engine.recompute = arguments.gradient_checkpointing;
-  workload.engine.exact = arguments.reduction == "exact";
-  workload.engine.offload_optimizer = arguments.offload_optimizer;
-  workload.engine.offload_activations = arguments.offload_activations;
+  workload.engine = engine_options(arguments);
   constexpr int64_t master_bytes = 4;
   workload.optimizer_bytes = make_optimizer(arguments)->state_bytes_per_element(master_bytes);
   workload.rows = arguments.per_device_train_batch_size;

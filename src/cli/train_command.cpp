@@ -55,10 +55,6 @@ std::string changed_options(const TrainArguments& arguments) {
   return out;
 }
 
-std::string offload_folder(const TrainArguments& a) {
-  return a.offload_folder.empty() ? a.output_dir : a.offload_folder;
-}
-
 std::string trained_text(int64_t num_trained, int64_t num_parameters) {
   std::ostringstream out;
   out << count_text(num_trained) << " parameters (" << std::fixed << std::setprecision(2)
@@ -217,13 +213,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
                                         .on_parameter = keep};
   model::Decoder decoder = model::Decoder::load(arguments.model_name_or_path, load_options);
   apply_tuning(decoder, plan, seed);
-  parallel::EngineOptions engine_options;
-  engine_options.recompute = arguments.gradient_checkpointing;
-  engine_options.exact = arguments.reduction == "exact";
-  engine_options.offload_activations = arguments.offload_activations;
-  engine_options.offload_optimizer = arguments.offload_optimizer;
-  engine_options.offload_folder = offload_folder(arguments);
-  const auto engine = parallel::assemble(decoder.chain(), layout, engine_options);
+  const auto engine = parallel::assemble(decoder.chain(), layout, engine_options(arguments));
 
   const int num_ranks = context.group.size();
   const auto share = layout.data_share();

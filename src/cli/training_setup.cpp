@@ -101,6 +101,20 @@ void apply_tuning(model::Decoder& decoder, const TuningPlan& plan, uint64_t seed
     tune::apply_selection(decoder, plan.selection, plan.lora, seed);
 }
 
+parallel::EngineOptions engine_options(const TrainArguments& a) {
+  parallel::EngineOptions options;
+  options.recompute = a.gradient_checkpointing;
+  options.exact = a.reduction == "exact";
+  options.offload_activations = a.offload_activations;
+  options.offload_optimizer = a.offload_optimizer;
+  options.offload_folder = offload_folder(a);
+  return options;
+}
+
+std::string offload_folder(const TrainArguments& a) {
+  return a.offload_folder.empty() ? a.output_dir : a.offload_folder;
+}
+
 void write_tuned(const fs::path& folder, model::Decoder& decoder, const TuningPlan& plan,
                  const TrainArguments& arguments, const data::Tokenizer& tokenizer,
                  const parallel::WholeParameter& whole, const Log& log) {

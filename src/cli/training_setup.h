@@ -37,6 +37,11 @@ void apply_tuning(model::Decoder& decoder, const TuningPlan& plan, uint64_t seed
 /// How the options spread model and data over the cards.
 parallel::Plan parallel_plan(const TrainArguments& arguments);
 
+/// How an engine makes an update, by the options.
+parallel::EngineOptions engine_options(const TrainArguments& arguments);
+/// Where offloaded tensors go on the CPU: offload_folder, else output_dir.
+std::string offload_folder(const TrainArguments& arguments);
+
 /// Writes what was trained into an existing folder: a peft adapter, or the whole model with its tokenizer.
 /// `whole` gives a parameter by name. For rank 0.
 void write_tuned(const std::filesystem::path& folder, model::Decoder& decoder, const TuningPlan& plan,

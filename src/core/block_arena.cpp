@@ -2,7 +2,6 @@
 #include "core/block_arena.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include <sys/mman.h>
 
@@ -15,7 +14,7 @@ BlockArena::BlockArena(size_t most_bytes) {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) continue;
     base_ = static_cast<char*>(base);
-    free_.emplace(0, bytes / unit_bytes);
+    space_ = FreeSpace(unit_bytes, static_cast<int64_t>(bytes));
   }
 }
 
@@ -24,11 +23,9 @@ BlockArena::~BlockArena() = default;
 void* BlockArena::take(size_t bytes) {
   const Units size = units_of(bytes);
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(free_, [&](const auto& block) { return block.second >= size; });
-  if (found == free_.end()) return nullptr;
-  const auto [begin, free_size] = *found;
-  free_.erase(found);
-  if (free_size > size) free_.emplace(begin + size, free_size - size);
+  const auto offset = space_.take(static_cast<int64_t>(bytes));
+  if (!offset) return nullptr;
+  const Units begin = static_cast<Units>(*offset) / unit_bytes;
   if (has_pages_.size() < begin + size) has_pages_.resize(begin + size);
   const auto first = has_pages_.begin() + static_cast<std::ptrdiff_t>(begin);
   const auto last = first + static_cast<std::ptrdiff_t>(size);
@@ -37,26 +34,13 @@ void* BlockArena::take(size_t bytes) {
   live_ += size;
   most_live_ = std::max(most_live_, live_);
   drop_pages(most_live_);
-  return base_ + begin * unit_bytes;
+  return base_ + *offset;
 }
 
 void BlockArena::give(void* block, size_t bytes) {
   const std::lock_guard lock(mutex_);
-  Units begin = static_cast<Units>(static_cast<char*>(block) - base_) / unit_bytes;
-  Units size = units_of(bytes);
-  live_ -= size;
-  if (const auto next = free_.find(begin + size); next != free_.end()) {
-    size += next->second;
-    free_.erase(next);
-  }
-  if (const auto next = free_.lower_bound(begin); next != free_.begin()) {
-    const auto before = std::prev(next);
-    if (before->first + before->second == begin) {
-      before->second += size;
-      return;
-    }
-  }
-  free_.emplace(begin, size);
+  live_ -= units_of(bytes);
+  space_.give_back(static_cast<char*>(block) - base_, static_cast<int64_t>(bytes));
 }
 
 size_t BlockArena::cached_bytes() const {
@@ -70,8 +54,10 @@ void BlockArena::release() {
 }
 
 void BlockArena::drop_pages(Units most) {
-  for (auto block = free_.rbegin(); with_pages_ > most && block != free_.rend(); ++block)
-    drop_pages_of(block->first, block->second, most);
+  const auto& holes = space_.holes();
+  for (auto hole = holes.rbegin(); with_pages_ > most && hole != holes.rend(); ++hole)
+    drop_pages_of(static_cast<Units>(hole->first) / unit_bytes, static_cast<Units>(hole->second) / unit_bytes,
+                  most);
 }
 
 void BlockArena::drop_pages_of(Units begin, Units size, Units most) {

@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <vector>
+
+#include "core/free_space.h"
 
 namespace duoka::detail {
 
@@ -39,7 +40,7 @@ class BlockArena final {
 
   mutable std::mutex mutex_;
   char* base_ = nullptr;
-  std::map<Units, Units> free_;                      // begin → size
+  FreeSpace space_{unit_bytes, 0};
   std::vector<bool> has_pages_;                      // by unit, up to the highest ever used
   Units live_ = 0, most_live_ = 0, with_pages_ = 0;  // with_pages_: of live and free blocks
 };

@@ -35,4 +35,8 @@ class Descriptor {
   int fd_;
 };
 
+/// A file without a name in `folder`, to read and write: it goes with the descriptor, however the process
+/// ends. Not open when that fails; errno tells why.
+Descriptor open_nameless(const std::filesystem::path& folder);
+
 }  // namespace duoka::detail

@@ -2,6 +2,7 @@
 #include "duoka/core/files.h"
 
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <random>
 #include <system_error>
@@ -27,6 +28,16 @@ void throw_system_error(std::string_view what, const std::filesystem::path& path
   if (code == EDQUOT) hint = "; your quota on this file system is used up";
   throw SystemError(
       text("cannot ", what, " ", path.string(), ": ", std::generic_category().message(code), hint));
+}
+
+Descriptor open_nameless(const std::filesystem::path& folder) {
+  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (file.get() >= 0) return file;
+  // Where the file system knows no files without a name, it has one for a moment.
+  std::string name = (folder / ".duoka-XXXXXX").string();
+  Descriptor named(::mkostemp(name.data(), O_CLOEXEC));
+  if (named.get() >= 0) ::unlink(name.c_str());
+  return named;
 }
 
 }  // namespace detail

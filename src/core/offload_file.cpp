@@ -2,13 +2,10 @@
 #include "core/offload_file.h"
 
 #include <csignal>
-#include <cstdlib>
-#include <string>
 #include <system_error>
 #include <utility>
 
 #include <ATen/ops/empty.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -23,21 +20,13 @@ namespace fs = std::filesystem;
 using detail::Descriptor;
 using detail::throw_system_error;
 
-/// Where the file system knows no files without a name, it has one for a moment.
-Descriptor open_named(const fs::path& folder) {
-  std::string name = (folder / ".offload-XXXXXX").string();
-  Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
-  if (file.get() < 0) throw_system_error("make a file for offloaded tensors in", folder);
-  ::unlink(name.c_str());
-  return file;
-}
-
-Descriptor open_nameless(const fs::path& folder) {
+Descriptor open_in(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw_system_error("make the folder for offloaded tensors", folder, error.value());
-  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  return file.get() >= 0 ? std::move(file) : open_named(folder);
+  Descriptor file = detail::open_nameless(folder);
+  if (file.get() < 0) throw_system_error("make a file for offloaded tensors in", folder);
+  return file;
 }
 
 }  // namespace
@@ -45,7 +34,7 @@ Descriptor open_nameless(const fs::path& folder) {
 class OffloadFile::Place final : public OffloadPlace {
  public:
   Place(std::shared_ptr<OffloadFile> store, int64_t num_bytes)
-      : store_(std::move(store)), num_bytes_(num_bytes), offset_(store_->space_.take(num_bytes)) {}
+      : store_(std::move(store)), num_bytes_(num_bytes), offset_(store_->space_.take(num_bytes).value()) {}
   // Jobs are done in order: one that still goes here is over before another's may use the space.
   ~Place() override { store_->space_.give_back(offset_, num_bytes_); }
 
@@ -78,7 +67,7 @@ class OffloadFile::Place final : public OffloadPlace {
   std::shared_ptr<Job> write_, read_;
 };
 
-OffloadFile::OffloadFile(const fs::path& folder) : folder_(folder), file_(open_nameless(folder)) {
+OffloadFile::OffloadFile(const fs::path& folder) : folder_(folder), file_(open_in(folder)) {
   // A thread starts with the signals of its maker. The process's are for its other threads, and that of a
   // file that grows too large (ulimit -f), which comes to the writing thread, is an error of the write like
   // others.

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/descriptor.h"
-#include "core/file_space.h"
+#include "core/free_space.h"
 #include "core/offload_store.h"
 
 namespace duoka {
@@ -40,7 +40,7 @@ class OffloadFile final : public OffloadStore, public std::enable_shared_from_th
 
   std::filesystem::path folder_;
   detail::Descriptor file_;
-  FileSpace space_;
+  FreeSpace space_{4096};  ///< Whole pages, so that no write has to read first.
   Traffic traffic_;
 
   std::mutex mutex_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -8,6 +9,9 @@
 #include <ATen/core/Tensor.h>
 
 namespace duoka {
+
+/// Smaller tensors are not worth the way; who offloads leaves them where they are.
+inline constexpr size_t smallest_offloaded_bytes = 4096;
 
 /// The place of one tensor's bytes outside of the memory that layers compute in.
 ///

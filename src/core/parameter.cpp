@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/core/parameter.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/Allocator.h>
 
+#include "core/tensor_bytes.h"
 #include "duoka/core/deferred_products.h"
 #include "duoka/core/error.h"
 #include "duoka/core/host_allocator.h"
@@ -32,24 +33,19 @@ bool Parameter::is_whole() const { return value.sizes() == at::IntArrayRef(globa
 
 void Parameter::release() {
   if (is_released()) return;
-  c10::StorageImpl* storage = value.storage().unsafeGetStorageImpl();
-  if (!value.is_contiguous() || storage->nbytes() != value.nbytes())
+  if (!value.is_contiguous() || value.storage().nbytes() != value.nbytes())
     throw StateError("the memory of " + name + " holds more than it; it cannot be given back");
-  storage->set_data_ptr_noswap(at::DataPtr(nullptr, value.device()));
-  storage->set_nbytes(0);
+  take_bytes(value);
 }
 
 at::Tensor Parameter::restore() {
   if (value.numel() == 0) return value;
   if (!is_released()) throw StateError("restore() of " + name + ", whose memory is there");
-  c10::StorageImpl* storage = value.storage().unsafeGetStorageImpl();
-  const auto bytes = static_cast<size_t>(value.numel()) * value.element_size();
-  storage->set_data_ptr_noswap(c10::GetAllocator(value.device().type())->allocate(bytes));
-  storage->set_nbytes(bytes);
+  give_bytes(value, at::empty({static_cast<int64_t>(value.nbytes())}, value.options().dtype(at::kByte)));
   return at::from_blob(value.data_ptr(), value.sizes(), value.options());
 }
 
-bool Parameter::is_released() const { return value.numel() > 0 && value.storage().nbytes() == 0; }
+bool Parameter::is_released() const { return !has_bytes(value); }
 
 namespace {
 void prepare(Parameter& parameter) {

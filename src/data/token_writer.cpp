@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -34,14 +32,10 @@ std::span<const std::byte> bytes_of(const Value& value) {
 
 }  // namespace
 
-SpillFile::SpillFile(const std::filesystem::path& folder) : folder_(folder) {
-  std::string name = (folder / ".spill-XXXXXX").string();
-  fd_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd_ < 0) fail(folder_, "create");
-  ::unlink(name.c_str());
+SpillFile::SpillFile(const std::filesystem::path& folder)
+    : folder_(folder), file_(detail::open_nameless(folder)) {
+  if (file_.get() < 0) fail(folder_, "create");
 }
-
-SpillFile::~SpillFile() { ::close(fd_); }
 
 void SpillFile::append(const void* data, size_t num_bytes) {
   const auto* bytes = static_cast<const std::byte*>(data);
@@ -52,7 +46,7 @@ void SpillFile::append(const void* data, size_t num_bytes) {
 
 void SpillFile::flush() {
   for (size_t done = 0; done < buffer_.size();) {
-    const ssize_t n = ::write(fd_, buffer_.data() + done, buffer_.size() - done);
+    const ssize_t n = ::write(file_.get(), buffer_.data() + done, buffer_.size() - done);
     if (n < 0 && errno != EINTR) fail(folder_, "write");
     if (n > 0) done += static_cast<size_t>(n);
   }
@@ -62,7 +56,7 @@ void SpillFile::flush() {
 std::span<const std::byte> SpillFile::read_piece(uint64_t at) {
   buffer_.resize(buffer_bytes);
   ssize_t n = 0;
-  do n = ::pread(fd_, buffer_.data(), buffer_.size(), static_cast<off_t>(at));
+  do n = ::pread(file_.get(), buffer_.data(), buffer_.size(), static_cast<off_t>(at));
   while (n < 0 && errno == EINTR);
   if (n <= 0) fail(folder_, "read");
   return std::span(buffer_).first(static_cast<size_t>(n));

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "core/descriptor.h"
 #include "data/token_file.h"
 #include "duoka/core/files.h"
 #include "duoka/data/token_cache.h"
@@ -21,9 +22,6 @@ namespace duoka::data {
 class SpillFile {
  public:
   explicit SpillFile(const std::filesystem::path& folder);
-  ~SpillFile();
-  SpillFile(const SpillFile&) = delete;
-  SpillFile& operator=(const SpillFile&) = delete;
 
   void append(const void* data, size_t num_bytes);
   uint64_t size() const { return size_; }
@@ -43,7 +41,7 @@ class SpillFile {
   std::span<const std::byte> read_piece(uint64_t at);
 
   std::filesystem::path folder_;
-  int fd_ = -1;
+  detail::Descriptor file_;
   uint64_t size_ = 0;
   std::vector<std::byte> buffer_;
 };

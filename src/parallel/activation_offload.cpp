@@ -14,8 +14,6 @@ namespace duoka::parallel {
 
 namespace {
 
-constexpr size_t smallest_bytes = 4096;
-
 const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
@@ -46,7 +44,7 @@ ActivationOffload::ActivationOffload(std::shared_ptr<OffloadStore> store, const 
 bool ActivationOffload::stays(const at::Tensor& tensor,
                               const std::unordered_set<const c10::StorageImpl*>& held) const {
   const c10::StorageImpl* storage = storage_of(tensor);
-  return storage == nullptr || storage->nbytes() < smallest_bytes || weights_.contains(storage) ||
+  return storage == nullptr || storage->nbytes() < smallest_offloaded_bytes || weights_.contains(storage) ||
          held.contains(storage);
 }
 

@@ -36,11 +36,10 @@ namespace {
 constexpr const char* nothing_to_train =
     "nothing to train: every parameter is frozen; check finetuning_type and what it selects";
 
-/// The lowest stage with something to train; below it nothing is walked back.
-int64_t lowest_trained_stage(const Chain& chain, const comm::Group& world) {
-  int64_t lowest = std::numeric_limits<int64_t>::max();
-  for (const auto& [parameter, stage] : complete_stages(chain)) lowest = std::min(lowest, stage);
-  // Of a pipeline some ranks may have only frozen layers.
+/// Below it nothing is walked back. Some rank must have something to train: of a pipeline others may have
+/// only frozen layers.
+int64_t checked_lowest_stage(const Chain& chain, const comm::Group& world) {
+  const int64_t lowest = lowest_trained_stage(chain);
   at::Tensor on_any_rank = at::tensor({lowest}, at::kLong);
   comm::all_reduce(on_any_rank, comm::Op::min, world);
   if (on_any_rank.item<int64_t>() == std::numeric_limits<int64_t>::max()) throw ConfigError(nothing_to_train);
@@ -76,7 +75,7 @@ class Engine::Impl {
  public:
   Impl(Chain& chain, Layout& layout, const EngineOptions& options)
       : chain_(agreed(chain, layout)), layout_(layout), exact_(options.exact) {
-    walk_ = {options.recompute, lowest_trained_stage(chain, layout.world())};
+    walk_ = {options.recompute, checked_lowest_stage(chain, layout.world())};
     if (options.offload_activations || options.offload_optimizer)
       store_ = make_offload_store(chain.parameters().front()->value.device(), options.offload_folder);
     if (options.offload_activations) activations_ = std::make_unique<ActivationOffload>(store_, chain);

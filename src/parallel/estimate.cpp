@@ -12,6 +12,7 @@
 #include "duoka/core/stream_cut.h"
 #include "duoka/parallel/stack.h"
 #include "parallel/estimate_parts.h"
+#include "parallel/pipeline_walk.h"
 
 namespace duoka::parallel {
 
@@ -92,28 +93,10 @@ Question question_of(const Workload& workload, const Plan& plan) {
           plan.pipeline > 1 ? pipeline_lists(shape) : PipelineLists()};
 }
 
-/// The first piece of the pipeline that trains something, of those held here; sets the stage where that
-/// begins.
-int find_lowest(Outline& outline, const Plan& plan) {
-  outline.lowest_stage = std::numeric_limits<int64_t>::max();
-  for (const auto& [parameter, stage] : complete_stages(outline.chain()))
-    outline.lowest_stage = std::min(outline.lowest_stage, stage);
-  for (size_t chunk = 0; chunk < outline.layers.size(); ++chunk)
-    if (outline.chunk_with_objective(chunk).contains(outline.lowest_stage))
-      return static_cast<int>(chunk) * plan.pipeline + outline.place;
-  return std::numeric_limits<int>::max();
-}
-
-/// As PipelineWalk has it: pieces above the lowest that trains are walked back to their beginning.
-void set_lowest(Outline& outline, const Plan& plan, int lowest_piece) {
-  const int64_t trained = outline.lowest_stage;
-  outline.lowest_piece = lowest_piece;
-  outline.lowest_stage = std::numeric_limits<int64_t>::max();
-  for (size_t chunk = outline.layers.size(); chunk-- > 0;) {
-    const int piece = static_cast<int>(chunk) * plan.pipeline + outline.place;
-    if (piece >= lowest_piece)
-      outline.lowest_stage = piece == lowest_piece ? trained : outline.chunk(chunk).first;
-  }
+PipelineEnd end_of(const Outline& outline, const Plan& plan) {
+  std::vector<LayerRange> chunks;
+  for (size_t i = 0; i < outline.layers.size(); ++i) chunks.push_back(outline.chunk_with_objective(i));
+  return {std::move(chunks), outline.place, plan.pipeline};
 }
 
 std::vector<Outline> outlines_of(const Workload& workload, const Plan& plan, const Stack& stack) {
@@ -125,11 +108,16 @@ std::vector<Outline> outlines_of(const Workload& workload, const Plan& plan, con
     outlines.push_back({decoder_without_memory(workload, plan.tensor, layers), layers, place});
     if (plan.pipeline > 1)
       for (const std::string& name : stack.tied) outlines.back().groups.tied_replicas[name] = comm::Group();
-    lowest_piece = std::min(lowest_piece, find_lowest(outlines.back(), plan));
+    const int64_t trained = lowest_trained_stage(outlines.back().chain());
+    lowest_piece = std::min(lowest_piece, end_of(outlines.back(), plan).piece_with(trained));
   }
   if (lowest_piece == std::numeric_limits<int>::max())
     throw ConfigError("nothing to train: every parameter is frozen");
-  for (Outline& outline : outlines) set_lowest(outline, plan, lowest_piece);
+  for (Outline& outline : outlines) {
+    outline.lowest_piece = lowest_piece;
+    outline.lowest_stage =
+        end_of(outline, plan).lowest_stage(lowest_piece, lowest_trained_stage(outline.chain()));
+  }
   return outlines;
 }
 

@@ -182,9 +182,7 @@ BlockBytes block_bytes(const Question& question, model::Block& block, const mode
 
 int64_t head_working_bytes(const Question& question, model::Head& head, const model::ModelConfig& config) {
   const int64_t n = question.tokens, own = question.own_tokens, columns = head.weight().value.size(0);
-  const int64_t chunk_rows =
-      std::max<int64_t>(1, model::Head::default_chunk_bytes / (columns * question.value_bytes));
-  const int64_t logits = std::min(n, chunk_rows) * columns;
+  const int64_t logits = std::min(n, head.rows_per_chunk()) * columns;
   int64_t numbers = logits + 2 * n * config.hidden_size;  // normed rows of all ranks and their gradient
   if (question.plan.tensor > 1) numbers += 2 * own * config.hidden_size;
   if (head.weight().is_trainable && question.value_bytes < question.gradient_bytes)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "parallel/estimate_parts.h"
+#include "parallel/make_slots.h"
+#include "parallel/parameter_shards.h"
 #include "parallel/sharded_sums.h"
 #include "parallel/slot_home.h"
 #include "parallel/sum_tree.h"
@@ -16,13 +19,6 @@ int64_t row_numbers(const Parameter& parameter) {
 }
 int64_t num_rows(const Parameter& parameter) {
   return parameter.value.dim() == 0 ? 1 : parameter.value.size(0);
-}
-
-std::vector<const Parameter*> trainable_of(const Chain& chain) {
-  std::vector<const Parameter*> found;
-  for (const Parameter* parameter : chain.parameters())
-    if (parameter->is_trainable) found.push_back(parameter);
-  return found;
 }
 
 /// Numbers that train here, and those of a rank's rows: with the room of rows it has not, and without.
@@ -144,15 +140,13 @@ int64_t rows_share(const Parameter& parameter, int num_ranks) {
 }
 
 std::vector<FetchedSet> fetched_sets(const Chain& chain, int num_ranks) {
-  const auto stages = stages_of(chain);
   std::vector<FetchedSet> sets;
-  for (Parameter* parameter : chain.parameters()) {
-    const auto& own = stages.at(parameter);
-    auto found =
-        std::find_if(sets.begin(), sets.end(), [&](const FetchedSet& set) { return set.stages == own; });
-    if (found == sets.end()) found = sets.insert(sets.end(), FetchedSet{own});
-    found->share += rows_share(*parameter, num_ranks);
-    found->whole += parameter->numel();
+  for (SetToFetch& fetched : sets_to_fetch(chain)) {
+    FetchedSet& set = sets.emplace_back(FetchedSet{std::move(fetched.stages)});
+    for (const Parameter* parameter : fetched.parameters) {
+      set.share += rows_share(*parameter, num_ranks);
+      set.whole += parameter->numel();
+    }
   }
   return sets;
 }

@@ -5,6 +5,7 @@
 
 #include "duoka/core/error.h"
 #include "parallel/estimate_parts.h"
+#include "parallel/make_slots.h"
 #include "parallel/row_publisher.h"
 #include "parallel/walk.h"
 
@@ -139,8 +140,7 @@ class Traffic {
       calls_.add("weights", shard(), Operation::all_gather, 1, share * question_.value_bytes);
       share = bytes = 0;
     };
-    for (const Parameter* parameter : outline_.chain().parameters()) {
-      if (!parameter->is_trainable) continue;
+    for (const Parameter* parameter : trainable_of(outline_.chain())) {
       share += rows_share(*parameter, question_.shard_ranks());
       bytes += parameter->numel() * question_.value_bytes;
       if (bytes >= RowPublisher::bucket_bytes) send();
@@ -191,9 +191,7 @@ class Traffic {
     calls_.add("tensor", tensor(), Operation::all_gather, num_micro_, row_bytes() * question_.own_trained);
     calls_.add("tensor", tensor(), Operation::reduce_scatter, num_micro_,
                row_bytes() * question_.own_trained * question_.plan.tensor);
-    const int64_t columns = outline_.decoder.head().weight().value.size(0), tokens = question_.trained;
-    const int64_t rows =
-        std::max<int64_t>(1, model::Head::default_chunk_bytes / (columns * question_.value_bytes));
+    const int64_t rows = outline_.decoder.head().rows_per_chunk(), tokens = question_.trained;
     for (int64_t begin = 0; begin < tokens; begin += rows) {
       const int64_t bytes = std::min(rows, tokens - begin) * question_.gradient_bytes;
       calls_.add("tensor", tensor(), Operation::all_reduce, num_micro_, bytes);

@@ -2,6 +2,7 @@
 #include "parallel/gradient_sums.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "duoka/core/host_allocator.h"
@@ -48,6 +49,12 @@ std::unordered_map<Parameter*, int64_t> complete_stages(const Chain& chain) {
   std::unordered_map<Parameter*, int64_t> lowest;
   for (const auto& [parameter, stages] : stages_of(chain))
     if (parameter->is_trainable) lowest[parameter] = stages.front();
+  return lowest;
+}
+
+int64_t lowest_trained_stage(const Chain& chain) {
+  int64_t lowest = std::numeric_limits<int64_t>::max();
+  for (const auto& [parameter, stage] : complete_stages(chain)) lowest = std::min(lowest, stage);
   return lowest;
 }
 

@@ -72,6 +72,8 @@ std::unique_ptr<GradientSums> make_gradient_sums(const Chain& chain, LayerRange 
 
 /// For each trainable parameter the lowest stage that uses it.
 std::unordered_map<Parameter*, int64_t> complete_stages(const Chain& chain);
+/// The lowest of them all; the largest number where nothing trains.
+int64_t lowest_trained_stage(const Chain& chain);
 
 /// Trainable parameters that are reduced together, in the order in which they become complete.
 struct GradientBucket {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/parameter_shards.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -25,25 +26,26 @@ void ParameterShards::keep(Parameter& parameter) {
   parameter.release();
 }
 
-void ParameterShards::gather_for(const Chain& chain) {
-  // Parameters with equal sets of stages are fetched together.
+std::vector<SetToFetch> sets_to_fetch(const Chain& chain) {
   const auto users = stages_of(chain);
-  std::vector<std::pair<std::vector<int64_t>, std::vector<Parameter*>>> sets;
+  std::vector<SetToFetch> sets;
   for (Parameter* parameter : chain.parameters()) {
-    const auto fits = [&](const auto& set) {
-      return set.first == users.at(parameter) &&
-             set.second.front()->value.options().dtype() == parameter->value.options().dtype() &&
-             set.second.front()->value.device() == parameter->value.device();
+    const auto fits = [&](const SetToFetch& set) {
+      const at::Tensor& other = set.parameters.front()->value;
+      return set.stages == users.at(parameter) && other.scalar_type() == parameter->value.scalar_type() &&
+             other.device() == parameter->value.device();
     };
-    auto found = sets.begin();
-    while (found != sets.end() && !fits(*found)) ++found;
-    if (found == sets.end())
-      sets.push_back({users.at(parameter), {parameter}});
+    if (const auto found = std::ranges::find_if(sets, fits); found != sets.end())
+      found->parameters.push_back(parameter);
     else
-      found->second.push_back(parameter);
+      sets.push_back({users.at(parameter), {parameter}});
   }
+  return sets;
+}
+
+void ParameterShards::gather_for(const Chain& chain) {
   units_of_stage_.resize(chain.layers.size() + 1);
-  for (auto& [stages, parameters] : sets) {
+  for (auto& [stages, parameters] : sets_to_fetch(chain)) {
     for (const int64_t stage : stages) units_of_stage_[static_cast<size_t>(stage)].push_back(units_.size());
     add_unit(std::move(parameters));
   }

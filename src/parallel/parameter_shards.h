@@ -14,6 +14,14 @@
 
 namespace duoka::parallel {
 
+/// Parameters that are fetched together: of one dtype and device, and used by the same stages, ascending.
+struct SetToFetch {
+  std::vector<int64_t> stages;
+  std::vector<Parameter*> parameters;
+};
+/// All of a chain's, in chain order. Stages as in walk.h.
+std::vector<SetToFetch> sets_to_fetch(const Chain& chain);
+
 /// The rows each rank of a group keeps of every parameter (ZeRO-3), and the whole ones for as long as a stage
 /// of the walk needs them.
 ///

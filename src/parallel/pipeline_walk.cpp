@@ -45,6 +45,19 @@ at::TensorOptions activation_options(const Chain& chain) {
 
 }  // namespace
 
+int PipelineEnd::piece_with(int64_t stage) const {
+  for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+    if (chunks[chunk].contains(stage)) return piece_of(chunk);
+  return std::numeric_limits<int>::max();
+}
+
+int64_t PipelineEnd::lowest_stage(int lowest_piece, int64_t lowest_trained) const {
+  for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+    if (piece_of(chunk) >= lowest_piece)
+      return piece_of(chunk) == lowest_piece ? lowest_trained : chunks[chunk].first;
+  return std::numeric_limits<int64_t>::max();
+}
+
 PipelineWalk::PipelineWalk(Chain& chain, Layout& layout, const WalkOptions& walk)
     : chain_(chain),
       layout_(layout),
@@ -65,23 +78,16 @@ std::vector<LayerRange> PipelineWalk::stages() const {
   return stages;
 }
 
-/// Of the pipeline. Also sets from where on the layers held here are walked back: in that stage from the
-/// lowest that trains, in those above from the first.
+/// Of the pipeline. Also sets from where on the layers held here are walked back.
 int PipelineWalk::find_lowest_stage() {
-  int64_t trained = std::numeric_limits<int64_t>::max();
-  for (const auto& [parameter, stage] : complete_stages(chain_)) trained = std::min(trained, stage);
-  const std::vector<LayerRange> own = stages();
-  int64_t lowest = std::numeric_limits<int>::max();
-  for (size_t chunk = 0; chunk < own.size(); ++chunk)
-    if (own[chunk].contains(trained)) lowest = stage_of(static_cast<int>(chunk));
-  at::Tensor on_any_rank = at::tensor({lowest}, at::kLong);
+  const comm::Group& group = layout_.pipeline_group();
+  const PipelineEnd end{stages(), group.rank(), group.size()};
+  const int64_t trained = lowest_trained_stage(chain_);
+  at::Tensor on_any_rank = at::tensor({int64_t{end.piece_with(trained)}}, at::kLong);
   comm::all_reduce(on_any_rank, comm::Op::min, layout_.world());
-  const int64_t lowest_of_all = on_any_rank.item<int64_t>();
-  walk_.lowest_stage = std::numeric_limits<int64_t>::max();
-  for (size_t chunk = own.size(); chunk-- > 0;)
-    if (const int stage = stage_of(static_cast<int>(chunk)); stage >= lowest_of_all)
-      walk_.lowest_stage = stage == lowest_of_all ? trained : own[chunk].first;
-  return static_cast<int>(lowest_of_all);
+  const auto lowest_of_all = static_cast<int>(on_any_rank.item<int64_t>());
+  walk_.lowest_stage = end.lowest_stage(lowest_of_all, trained);
+  return lowest_of_all;
 }
 
 PipelineLists PipelineWalk::lists(size_t num_micro) const {

@@ -23,6 +23,21 @@
 
 namespace duoka::parallel {
 
+/// Where a rank's walk back of a pipeline ends. It holds chunks of its chain, given with the objective, one
+/// for each of its pieces: numbers place, place + num_places, … of the pipeline's.
+struct PipelineEnd {
+  std::vector<LayerRange> chunks;
+  int place = 0, num_places = 1;
+
+  int piece_of(size_t chunk) const { return static_cast<int>(chunk) * num_places + place; }
+  /// The piece with `stage` of the chain; the largest number where none has it.
+  int piece_with(int64_t stage) const;
+  /// The lowest stage of the chain that is walked back, where lowest_piece is the pipeline's first with
+  /// something to train, and lowest_trained the chain's first stage with that: in that piece from there on,
+  /// in those above from their beginning. The largest number where nothing is.
+  int64_t lowest_stage(int lowest_piece, int64_t lowest_trained) const;
+};
+
 /// One rank's way through the micro-batches of a pipeline: its list of actions, over the layers it holds.
 /// Every rank of a pipeline is given the same micro-batches. All calls are collective over the pipeline, and
 /// where parameters are sharded or gradients are in each micro-batch over the shard group too: as all of its

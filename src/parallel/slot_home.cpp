@@ -14,7 +14,6 @@ namespace duoka::parallel {
 
 namespace {
 
-constexpr size_t smallest_bytes = 4096;
 constexpr const char* master_name = "master";
 
 }  // namespace
@@ -24,10 +23,10 @@ SlotHome::SlotHome(std::shared_ptr<OffloadStore> store, at::Tensor visible)
 
 template <class Visit>
 void SlotHome::for_each_tensor(const Slot& slot, const Visit& visit) const {
-  if (!slot.master.is_same(visible_) && slot.master.nbytes() >= smallest_bytes)
+  if (!slot.master.is_same(visible_) && slot.master.nbytes() >= smallest_offloaded_bytes)
     visit(master_name, slot.master);
   for (const auto& [name, tensor] : slot.state)
-    if (tensor.nbytes() >= smallest_bytes) visit(name, tensor);
+    if (tensor.nbytes() >= smallest_offloaded_bytes) visit(name, tensor);
 }
 
 void SlotHome::fetch(const Slot&) {

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/file_space.h"
+#include "core/free_space.h"
 #include "core/tensor_bytes.h"
 #include "duoka/core/error.h"
 #include "support/test_files.h"
@@ -30,8 +30,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(FileSpace, GivesHolesAgainAndJoinsNeighbours) {
-  FileSpace space;
+TEST(FreeSpace, GivesHolesAgainAndJoinsNeighbours) {
+  FreeSpace space(4096);
   EXPECT_EQ(space.take(1), 0);
   EXPECT_EQ(space.take(5000), 4096);
   EXPECT_EQ(space.take(4096), 12288);
@@ -44,11 +44,11 @@ TEST(FileSpace, GivesHolesAgainAndJoinsNeighbours) {
   EXPECT_EQ(space.end(), 16384);
 }
 
-TEST(FileSpace, NeverGivesAPageTwice) {
+TEST(FreeSpace, NeverGivesAPageTwice) {
   struct Part {
     int64_t offset, bytes;
   };
-  FileSpace space;
+  FreeSpace space(4096);
   std::mt19937 random(3);
   std::vector<Part> used;
   for (int i = 0; i < 2000; ++i) {
@@ -58,7 +58,7 @@ TEST(FileSpace, NeverGivesAPageTwice) {
       used.erase(used.begin() + static_cast<int64_t>(which));
     }
     const int64_t bytes = 1 + static_cast<int64_t>(random() % 40000);
-    const Part part{space.take(bytes), bytes};
+    const Part part{space.take(bytes).value(), bytes};
     for (const Part& other : used)
       ASSERT_TRUE(part.offset + bytes <= other.offset || other.offset + other.bytes <= part.offset);
     used.push_back(part);

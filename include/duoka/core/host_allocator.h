@@ -24,9 +24,10 @@ class [[nodiscard]] MemoryScope final {
 /// The memory of CPU tensors, counted and used again.
 ///
 /// libtorch gives each tensor's memory back to the system, which must then clear pages for the next one: a
-/// third of the time of an update on CPU ranks that reduce large gradients. Here freed blocks are kept for
-/// tensors of about their size, while what is kept and what lives is together no more than what once lived:
-/// the cache does not raise a process's peak. (A block may be an eighth larger than the tensor in it.)
+/// third of the time of an update on CPU ranks that reduce large gradients. Here the pages of freed tensors
+/// are kept for the next ones, while what is kept and what lives is together no more than what once lived:
+/// the cache does not raise a process's peak. (Large tensors take whole blocks of 64 KiB; malloc has small
+/// ones.)
 namespace host_allocator {
 
 /// Makes it the allocator of all CPU tensors of this process, for good. Tensors that exist stay as they are.
@@ -40,7 +41,7 @@ int64_t live_bytes();
 /// The most there ever were since the start or reset_peak(), of all classes at a time.
 int64_t peak_bytes();
 void reset_peak();
-/// Bytes of freed blocks kept.
+/// Bytes of pages kept that no tensor is in.
 int64_t cached_bytes();
 /// Gives them back to the system.
 void release_cache();

@@ -49,9 +49,10 @@ class Head final : public Objective {
 
   bool is_tied() const { return !owned_; }
   Parameter& weight() { return *weight_; }
+  /// So many rows have logits at a time.
+  int64_t rows_per_chunk() const;
 
  private:
-  int64_t rows_per_chunk() const;
   /// Where this rank has trained tokens, and how many each rank of the axis has.
   struct Trained {
     at::Tensor rows;  // [own count] i64, rows of what is held here

@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/file_space.h"
+#include "core/free_space.h"
 
 #include <algorithm>
 #include <iterator>
 
 namespace duoka {
 
-namespace {
-constexpr int64_t page = 4096;
+FreeSpace::FreeSpace(int64_t unit, int64_t size) : unit_(unit) {
+  if (size >= unit) holes_.emplace(0, size / unit * unit);
+}
 
-int64_t whole_pages(int64_t num_bytes) { return (num_bytes + page - 1) / page * page; }
-}  // namespace
-
-int64_t FileSpace::take(int64_t num_bytes) {
-  const int64_t length = whole_pages(num_bytes);
+std::optional<int64_t> FreeSpace::take(int64_t num_bytes) {
+  const int64_t length = whole_units(num_bytes);
   const auto hole = std::ranges::find_if(holes_, [&](const auto& one) { return one.second >= length; });
-  if (hole == holes_.end()) {
-    end_ += length;
-    return end_ - length;
-  }
+  if (hole == holes_.end()) return std::nullopt;
   const auto [offset, rest] = std::pair(hole->first, hole->second - length);
   holes_.erase(hole);
   if (rest > 0) holes_.emplace(offset + length, rest);
+  end_ = std::max(end_, offset + length);
   return offset;
 }
 
-void FileSpace::give_back(int64_t offset, int64_t num_bytes) {
-  const int64_t length = whole_pages(num_bytes);
+void FreeSpace::give_back(int64_t offset, int64_t num_bytes) {
+  const int64_t length = whole_units(num_bytes);
   if (length == 0) return;
   auto hole = holes_.emplace(offset, length).first;
   if (const auto next = std::next(hole); next != holes_.end() && next->first == offset + length) {
