@@ -126,30 +126,27 @@ TEST(Trace, ThreadsMayShareAFile) {
   }
 }
 
-/// Writes spans until it is killed.
-[[noreturn]] void write_for_ever(const std::filesystem::path& folder) {
+/// Writes spans until the file is larger than `size`, and is killed: between two writes, for one that is hit
+/// itself may be cut.
+[[noreturn]] void write_and_be_killed(const std::filesystem::path& folder, uintmax_t size) {
   TraceFile file(folder, 0, origin);
   for (int64_t i = 0;; ++i) {
     { const TraceSpan span(&file, "forward", {.micro = i}); }
     if (i % 5 == 0) file.flush();
+    if (std::filesystem::file_size(folder / "trace-rank-0.json") > size) ::kill(::getpid(), SIGKILL);
   }
 }
 
 TEST(Trace, IsWholeWhenTheRunIsKilled) {
   for (uintmax_t size = 2000; size < 50000; size += 11003) {
     const TemporaryFolder folder;
-    const auto path = folder / "trace-rank-0.json";
     const pid_t child = ::fork();
-    if (child == 0) write_for_ever(folder.path());
+    if (child == 0) write_and_be_killed(folder.path(), size);
     ASSERT_GT(child, 0);
-    std::error_code not_yet;
-    for (int wait = 0; wait < 10000; ++wait) {
-      if (const auto found = std::filesystem::file_size(path, not_yet); !not_yet && found > size) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-    EXPECT_GT(spans(read(path)).size(), size / 200);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    EXPECT_GT(spans(read(folder / "trace-rank-0.json")).size(), size / 200);
   }
 }
 
