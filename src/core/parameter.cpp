@@ -5,6 +5,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
+#include "core/matrix_product.h"
 #include "core/tensor_bytes.h"
 #include "duoka/core/deferred_products.h"
 #include "duoka/core/error.h"
@@ -72,9 +73,10 @@ void Parameter::accumulate_product(const at::Tensor& a, const at::Tensor& b) {
     return;
   }
   if (a.scalar_type() == grad.scalar_type() && b.scalar_type() == grad.scalar_type())
-    grad.addmm_(a.t(), b);
+    multiply_into(grad, a.t(), b, 1);
   else
-    accumulate(a.t().mm(b));  // half-precision operands: the product is rounded once, the sum stays in f32
+    accumulate(
+        product(a.t(), b));  // half-precision operands: the product is rounded once, the sum stays in f32
 }
 
 void Parameter::accumulate_rows(const at::Tensor& ids, const at::Tensor& rows) {

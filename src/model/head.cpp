@@ -5,11 +5,10 @@
 #include <span>
 
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "core/matrix_product.h"
 #include "model/cross_entropy.h"
 
 namespace duoka::model {
@@ -64,7 +63,7 @@ LogitsPart Head::columns() const { return {*axis_, weight_->offset[0], weight_->
 
 at::Tensor Head::logits(const at::Tensor& x, const at::Tensor& rows) {
   require_solo(*axis_, "a look at logits");
-  return at::linear(norm_.apply(rows.defined() ? x.index_select(0, rows) : x), weight_->value);
+  return affine(norm_.apply(rows.defined() ? x.index_select(0, rows) : x), weight_->value);
 }
 
 double Head::loss_sum(const at::Tensor& x, const Stream& stream) {
@@ -75,7 +74,7 @@ double Head::loss_sum(const at::Tensor& x, const Stream& stream) {
   at::Tensor sum = at::zeros({}, x.options().dtype(at::kDouble));  // read once: reading waits for a device
   for (int64_t begin = 0; begin < stream.num_trained; begin += rows_per_chunk()) {
     const int64_t count = std::min(rows_per_chunk(), stream.num_trained - begin);
-    sum.add_(cross_entropy(at::linear(normed.narrow(0, begin, count), weight_->value),
+    sum.add_(cross_entropy(affine(normed.narrow(0, begin, count), weight_->value),
                            targets.narrow(0, begin, count), columns()));
   }
   return axis_->rank() == 0 ? sum.item<double>() : 0;
@@ -92,10 +91,10 @@ Objective::Share Head::loss_and_gradient(const at::Tensor& x, const Stream& stre
   for (int64_t begin = 0; begin < stream.num_trained; begin += rows_per_chunk()) {
     const int64_t count = std::min(rows_per_chunk(), stream.num_trained - begin);
     const at::Tensor rows = normed.narrow(0, begin, count);
-    at::Tensor logits = at::linear(rows, weight_->value);
+    at::Tensor logits = affine(rows, weight_->value);
     sum.add_(cross_entropy_backward_(logits, targets.narrow(0, begin, count), scale, columns()));
-    at::Tensor drows = dnormed.narrow(0, begin, count);
-    at::mm_out(drows, logits, weight_->value);
+    const at::Tensor drows = dnormed.narrow(0, begin, count);
+    multiply_into(drows, logits, weight_->value);
     if (weight_->is_trainable) weight_->accumulate_product(logits, rows);
   }
   const at::Tensor dtrained = norm_.backward(axis_->scatter_sum_rows(dnormed, counts), stream, saved);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/model/linear.h"
 
-#include <ATen/ops/linear.h>
-
+#include "core/matrix_product.h"
 #include "duoka/core/error.h"
 
 namespace duoka::model {
@@ -49,7 +48,7 @@ bool Linear::needs_input() const { return weight_.is_trainable || (adapter_ && a
 
 at::Tensor Linear::project(const at::Tensor& x, const Stream& stream, Saved& saved) {
   const Parameter* bias = added_bias();
-  at::Tensor y = bias ? at::linear(x, weight_.value, bias->value) : at::linear(x, weight_.value);
+  at::Tensor y = affine(x, weight_.value, bias ? std::optional(bias->value) : std::nullopt);
   if (adapter_) adapter_->forward(x, y, stream, saved);
   return y;
 }
@@ -57,9 +56,9 @@ at::Tensor Linear::project(const at::Tensor& x, const Stream& stream, Saved& sav
 void Linear::backward_into(const at::Tensor& dy, const at::Tensor& x, const Stream& stream, Saved& saved,
                            at::Tensor& dx) {
   if (dx.defined())
-    dx.addmm_(dy, weight_.value);
+    multiply_into(dx, dy, weight_.value, 1);
   else
-    dx = dy.mm(weight_.value);
+    dx = product(dy, weight_.value);
   if (adapter_) adapter_->backward(dy, x, dx, stream, saved);
   if (weight_.is_trainable) weight_.accumulate_product(dy, x);
   Parameter* bias = added_bias();

@@ -5,10 +5,9 @@
 #include <cmath>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
+#include "core/matrix_product.h"
 #include "duoka/core/error.h"
 #include "duoka/core/host_allocator.h"
 #include "duoka/core/philox.h"
@@ -84,8 +83,8 @@ LoraAdapter::LoraAdapter(const model::Linear& linear, const LoraConfig& config, 
       dropout_(config.dropout, random_key(seed, linear.module() + ".lora_dropout"), linear.inputs().begin) {}
 
 void LoraAdapter::forward(const at::Tensor& x, at::Tensor& y, const Stream& stream, Saved& saved) {
-  const at::Tensor low = at::linear(dropout_.apply(x, stream), a_.value);
-  y.addmm_(low, b_.value.t(), 1, scale_);
+  const at::Tensor low = affine(dropout_.apply(x, stream), a_.value);
+  multiply_into(y, low, b_.value.t(), 1, scale_);
   saved.push(low);
 }
 
@@ -93,21 +92,21 @@ void LoraAdapter::forward(const at::Tensor& x, at::Tensor& y, const Stream& stre
 void LoraAdapter::backward(const at::Tensor& dy, const at::Tensor& x, at::Tensor& dx, const Stream& stream,
                            Saved& saved) {
   const at::Tensor low = saved.pop();
-  const at::Tensor dlow = dy.mm(b_.value).mul_(scale_);
+  const at::Tensor dlow = product(dy, b_.value).mul_(scale_);
   if (b_.is_trainable) b_.accumulate_product(dy, low.mul(scale_));
   if (a_.is_trainable) a_.accumulate_product(dlow, dropout_.apply(x, stream));
   if (!dropout_.is_active(stream)) {
-    dx.addmm_(dlow, a_.value);
+    multiply_into(dx, dlow, a_.value, 1);
     return;
   }
-  at::Tensor dropped = dlow.mm(a_.value);
+  at::Tensor dropped = product(dlow, a_.value);
   dropout_.apply_(dropped, stream);
   dx.add_(dropped);
 }
 
 at::Tensor LoraAdapter::delta() const {
   const auto dtype = a_.value.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return b_.value.to(dtype).mm(a_.value.to(dtype)).mul_(scale_);
+  return product(b_.value.to(dtype), a_.value.to(dtype)).mul_(scale_);
 }
 
 }  // namespace duoka::tune
