@@ -161,6 +161,9 @@ ExactSum PipelineWalk::forward_backward(const std::vector<const Stream*>& stream
     if (ends_backward && may_sum) own.complete(sums_each ? 0 : range(action).first);
   }
   exchange_.finish();
+  // A rank without micro-batches goes through its chunks as those that have some do; what is complete only
+  // now (a tied weight) comes after all of them.
+  for (size_t chunk = sums.size(); chunk-- > 0;) sums[chunk]->complete(chunks_[chunk].first);
   for (const auto& chunk : sums) chunk->complete(0);
   return loss_sum;
 }

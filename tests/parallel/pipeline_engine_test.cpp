@@ -56,8 +56,8 @@ TEST_P(PipelineEngine, WithDataRanksAndShardedState) {
 }
 
 /// One data share has fewer micro-batches than the other, or none.
-TEST_P(PipelineEngine, WithUnevenSharesOfShardedGradients) {
-  for (const int zero_stage : {2, 3})
+TEST_P(PipelineEngine, WithUnevenShares) {
+  for (const int zero_stage : {0, 1, 2, 3})
     for (const bool recompute : {false, true}) {
       SCOPED_TRACE(text("zero_stage ", zero_stage, recompute ? ", recomputing" : ""));
       const test::ToySchedule schedule = {{{0, 2, 4}, {1}}, {{}, {1, 3}}, {{0}, {1}}};
