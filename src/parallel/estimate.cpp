@@ -10,6 +10,7 @@
 
 #include "duoka/core/error.h"
 #include "duoka/core/stream_cut.h"
+#include "duoka/core/text.h"
 #include "duoka/parallel/stack.h"
 #include "parallel/estimate_parts.h"
 #include "parallel/pipeline_walk.h"
@@ -76,7 +77,17 @@ int64_t most_trained(const Workload& workload, const Plan& plan, int64_t tokens)
   return most;
 }
 
+/// All is worked out action by action; beyond this it would take minutes and gigabytes.
+void require_countable(const Workload& workload, const Plan& plan) {
+  constexpr int64_t most_actions = int64_t{1} << 22;
+  const int64_t most = most_actions / (int64_t{plan.pipeline} * plan.chunks);
+  if (workload.accumulation > most)
+    throw ConfigError(text("gradient_accumulation_steps = ", workload.accumulation,
+                           "; an estimate is made for at most ", most, " in this layout"));
+}
+
 Question question_of(const Workload& workload, const Plan& plan) {
+  require_countable(workload, plan);
   const auto value_bytes = static_cast<int64_t>(c10::elementSize(workload.dtype));
   const int64_t tokens = most_tokens(workload, plan.context);
   const PipelineShape shape{plan.schedule, plan.pipeline, static_cast<int>(workload.accumulation),

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
@@ -80,11 +79,13 @@ void check_split(std::span<const int64_t> layers, int64_t num_layers, int num_st
   const std::string wanted =
       text("; wanted ", num_stages, " numbers, each at least 1, whose sum is ", num_layers,
            ", or leave pipeline_split out and layers are spread by what they cost");
-  const int64_t sum = std::accumulate(layers.begin(), layers.end(), int64_t{0});
   if (static_cast<int64_t>(layers.size()) != num_stages)
     throw ConfigError(text("pipeline_split = ", join(words), " has ", layers.size(), " numbers", wanted));
   if (std::ranges::any_of(layers, [](int64_t count) { return count < 1; }))
     throw ConfigError(text("pipeline_split = ", join(words), " has a stage without a layer", wanted));
+  int64_t sum = 0;
+  for (const int64_t count : layers)
+    if (__builtin_add_overflow(sum, count, &sum)) sum = std::numeric_limits<int64_t>::max();
   if (sum != num_layers)
     throw ConfigError(text("pipeline_split = ", join(words), " adds up to ", sum, wanted));
 }

@@ -22,15 +22,20 @@ std::string divisors_text(int number) {
   return join(found);
 }
 
-/// Ranks left for data when the model takes `model_ranks` for each copy.
-int data_ranks(const Plan& plan, int num_ranks, int model_ranks) {
+/// Ranks left for data beside those that each copy of the model takes.
+int data_ranks(const Plan& plan, int num_ranks) {
+  // One after the other, so that no product leaves int64: each factor is below 2^31.
+  int64_t model_ranks = int64_t{plan.tensor} * plan.pipeline;
+  const bool is_too_much = model_ranks > num_ranks && plan.context > 1;
+  if (!is_too_much) model_ranks *= plan.context;
   if (num_ranks % model_ranks != 0)
     throw ConfigError(text("tensor_parallel_size ", plan.tensor, " x pipeline_parallel_size ", plan.pipeline,
-                           " x context_parallel_size ", plan.context, " takes ", model_ranks,
-                           " ranks, which does not divide the ", num_ranks, " started; start a multiple of ",
-                           model_ranks, " (--cards), or choose sizes whose product is one of ",
-                           divisors_text(num_ranks)));
-  const int left = num_ranks / model_ranks;
+                           " x context_parallel_size ", plan.context, " takes ",
+                           is_too_much ? "more than " : "", model_ranks, " ranks, which does not divide the ",
+                           num_ranks, " started; start a multiple of ",
+                           is_too_much ? "that product" : std::to_string(model_ranks),
+                           " (--cards), or choose sizes whose product is one of ", divisors_text(num_ranks)));
+  const auto left = static_cast<int>(num_ranks / model_ranks);
   if (plan.data != 0 && plan.data != left)
     throw ConfigError(text("data parallel degree = ", plan.data, " needs ", plan.data * model_ranks,
                            " ranks, but ", num_ranks, " are started; use ", left,
@@ -57,10 +62,10 @@ Plan resolve(const Plan& plan, int num_ranks) {
   require_at_least_one("tensor_parallel_size", plan.tensor);
   require_at_least_one("pipeline_parallel_size", plan.pipeline);
   require_at_least_one("context_parallel_size", plan.context);
-  check_pipeline(plan);
 
   Plan resolved = plan;
-  resolved.data = data_ranks(plan, num_ranks, plan.tensor * plan.pipeline * plan.context);
+  resolved.data = data_ranks(plan, num_ranks);
+  check_pipeline(plan);
   if (plan.zero_stage == 0) {
     if (plan.shard > 1)
       throw ConfigError(

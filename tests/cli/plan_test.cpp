@@ -118,6 +118,10 @@ TEST_F(PlanTest, RefusesWhatCannotWorkWithWhatWould) {
   EXPECT_THAT(refused({"--cards", "48", "tensor_parallel_size=3"}),
               HasSubstr("sizes that work: 1, 2, 4, 8, 16, 32"));
   EXPECT_THAT(refused({"--cards", "6", "tensor_parallel_size=4"}), HasSubstr("does not divide the 6"));
+  EXPECT_THAT(refused({"--cards", "8", "pipeline_parallel_size=1000000000"}),
+              HasSubstr("does not divide the 8"));
+  EXPECT_THAT(refused({"--cards", "8", "pipeline_parallel_size=2", "gradient_accumulation_steps=1000000000"}),
+              HasSubstr("gradient_accumulation_steps = 1000000000; an estimate is made for at most 2097152"));
   EXPECT_THAT(refused({"--cards", "64", "pipeline_parallel_size=64"}),
               HasSubstr("lower pipeline_parallel_size"));
   EXPECT_THAT(refused({"--cards", "8", "--hosts", "3"}),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -104,6 +105,8 @@ TEST(StageSplit, OneGivenByHandIsChecked) {
               }),
               HasSubstr("a stage without a layer"));
   EXPECT_THROW(check_split(Layers{9, -1}, 8, 2), ConfigError);
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_THROW(check_split(Layers{most, most, 10}, 8, 3), ConfigError);  // 8 where sums wrap
 }
 
 }  // namespace

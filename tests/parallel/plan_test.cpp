@@ -23,6 +23,9 @@ TEST(Plan, NamesBothNumbersWhenTheyDoNotFit) {
                                ::testing::HasSubstr("use 2")));
   EXPECT_THROW(resolve({.data = -1}, 2), ConfigError);
   EXPECT_THROW(resolve({}, 0), ConfigError);
+  // 2^31 ranks and more: no product may run over.
+  EXPECT_THROW(resolve({.context = 1 << 29, .tensor = 2, .pipeline = 4}, 8), ConfigError);
+  EXPECT_THROW(resolve({.context = 1 << 30, .tensor = 1 << 30, .pipeline = 1 << 30}, 8), ConfigError);
 }
 
 }  // namespace
