@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "duoka/core/error.h"
@@ -41,8 +42,8 @@ std::vector<Plan> ways_to_shard(const Plan& grid, const Cluster& cluster) {
   const int data = cluster.num_cards / (grid.tensor * grid.context * grid.pipeline);
   const int in_host = cluster.cards_per_host() / (grid.tensor * grid.context);
   for (int stage = 1; stage <= 3 && data * grid.context > 1; ++stage)
-    for (const int shard : {data, in_host}) {
-      if (shard < 1 || data % shard != 0 || (shard == in_host && in_host == data)) continue;
+    for (const int shard : std::set{data, in_host}) {
+      if (shard < 1 || data % shard != 0) continue;
       plans.push_back(grid);
       plans.back().zero_stage = stage;
       plans.back().shard = shard;

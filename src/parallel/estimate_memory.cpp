@@ -53,6 +53,8 @@ int64_t sharded_sending(const Question& question, Outline& outline, bool are_gra
   const auto stages = stages_of(outline.chain());
   const auto buckets = outline.buckets(question.workload.engine.bucket_bytes);
   const bool has_walk_before = question.plan.zero_stage >= 2 && question.workload.accumulation > 1;
+  // An all-to-all needs room for what comes; over Gloo a reduce-scatter is one.
+  const bool receives_all = question.workload.engine.exact || question.workload.device == at::DeviceType::CPU;
   std::vector<int64_t> under_way;  // of the last buckets, newest at the end
   int64_t most = 0;
   for (size_t step = 0; step < buckets.size() * (has_walk_before ? 2 : 1); ++step) {
@@ -62,7 +64,7 @@ int64_t sharded_sending(const Question& question, Outline& outline, bool are_gra
     for (size_t j = i; j < buckets.size() && !are_gradients_held; ++j)
       for (Parameter* parameter : buckets[j].parameters)
         if (stages.at(parameter).back() >= buckets[i].stage) live += parameter->numel();
-    under_way.push_back(share * (n + 1));
+    under_way.push_back(share * (receives_all ? 2 * n + 1 : n + 1));
     if (under_way.size() > ShardedSums::most_under_way) under_way.erase(under_way.begin());
     for (const int64_t numbers : under_way) live += numbers;
     most = std::max(most, live);

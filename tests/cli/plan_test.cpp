@@ -114,6 +114,12 @@ TEST_F(PlanTest, ListsLayoutsThatFitBestFirst) {
   EXPECT_THAT(with_memory("1"), HasSubstr("none fits into 1.00 GiB a card; the one that needs least"));
 }
 
+TEST_F(PlanTest, ListsShardedStateOnOneHost) {
+  const Outcome outcome = plan({"--cards", "4", "--memory-gib", "60"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.out, HasSubstr("\n    4      1       1    1    1    4 ")) << outcome.out;
+}
+
 TEST_F(PlanTest, RefusesWhatCannotWorkWithWhatWould) {
   EXPECT_THAT(refused({"--cards", "48", "tensor_parallel_size=3"}),
               HasSubstr("sizes that work: 1, 2, 4, 8, 16, 32"));
