@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 
-from measure import make_rows, run_duoka, spread
+from measure import CUTOFF, MODEL, make_rows, run_duoka, spread
 
 LAYOUTS = {
     "data": [],
@@ -25,6 +25,20 @@ LAYOUTS = {
 }
 
 
+def keys_of(a, rows):
+    return [f"model_name_or_path={MODEL}", f"dataset={rows}", f"max_steps={a.steps}",
+            f"per_device_train_batch_size={a.micro}", f"gradient_accumulation_steps={a.accumulation}", "lora_rank=8",
+            "lora_alpha=16", "learning_rate=4e-4", "lr_scheduler_type=constant", "disable_shuffling=true",
+            f"cutoff_len={CUTOFF}", f"bf16={'true' if a.bf16 else 'false'}",
+            f"finetuning_type={'lora' if a.lora else 'full'}"]
+
+
+def one_run(a, keys, folder):
+    training = run_duoka(keys, a.ranks, a.threads, folder)
+    return {"tokens/s": training.tokens_per_second(), "GiB per rank": training.usage.gib[a.ranks - 1],
+            "losses": training.losses}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("runs", 3), ("steps", 5), ("ranks", 2), ("threads", 1), ("micro", 4), ("accumulation", 1)):
@@ -39,8 +53,8 @@ def main():
     results = {name: [] for name in chosen}
     for i in range(a.runs):
         for name, keys in chosen.items():
-            more = [key.format(ranks=a.ranks) for key in keys] + ([] if a.lora else ["finetuning_type=full"])
-            results[name].append(run_duoka(a, rows, folder, more))
+            more = [key.format(ranks=a.ranks) for key in keys]
+            results[name].append(one_run(a, keys_of(a, rows) + more, folder))
         print(f"run {i + 1} of {a.runs}:", {name: round(r[-1]["tokens/s"], 1) for name, r in results.items()}, flush=True)
     print(f"\nSmolLM2-135M {'LoRA r8' if a.lora else 'full'}, {'bf16' if a.bf16 else 'f32'}, {a.ranks} ranks x {a.threads} "
           f"threads, {a.micro} rows x {a.accumulation} accumulated, {a.steps} updates, load now {os.getloadavg()[0]:.1f}")

@@ -13,8 +13,7 @@ import pathlib
 import subprocess
 import sys
 
-from measure import make_rows  # noqa: F401  (makes the model where it is not there)
-from measure import MODEL
+from measure import MODEL, make_model
 
 CLASSES = ["parameters", "gradients", "optimizer", "activations"]
 NAMES = {"optimizer": "optimizer state"}
@@ -111,8 +110,7 @@ def main():
     parser.add_argument("--svg")
     parser.add_argument("--most-gib", type=float, default=14)
     a = parser.parse_args()
-    if not pathlib.Path(MODEL).is_dir():
-        make_rows(1, "/tmp")
+    make_model()
     results = []
     for num_ranks in sorted({n for _, sizes, _ in LAYOUTS for n in sizes}):
         for name, sizes, keys in LAYOUTS:
