@@ -38,6 +38,13 @@ AttentionGradients attend_backward(const at::Tensor& dout, const at::Tensor& q, 
                                    const at::Tensor& v, const Attended& attended, const Stream& stream,
                                    int64_t window);
 
+/// Queries and keys of one row of which every query sees every key (or, causal, those up to itself).
+struct AttentionPiece {
+  int64_t q_begin, q_length;  ///< In the tokens of q.
+  int64_t k_begin, k_length;  ///< In those of k and v.
+  bool is_causal;
+};
+
 /// The kernels, one file each device.
 Attended attend_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Stream& stream,
                     int64_t window);

@@ -15,12 +15,13 @@
 
 namespace duoka::model {
 
-std::vector<RingPiece> ring_pieces(const std::vector<int64_t>& row_lengths, int rank, int source, int size) {
-  std::vector<RingPiece> pieces;
+std::vector<AttentionPiece> ring_pieces(const std::vector<int64_t>& row_lengths, int rank, int source,
+                                        int size) {
+  std::vector<AttentionPiece> pieces;
   int64_t q_begin = 0, k_begin = 0;
   for (const int64_t length : row_lengths) {
     const RowPart q = row_part(length, rank, size), k = row_part(length, source, size);
-    RingPiece piece{q_begin, q.length(), k_begin, k.length(), source == rank};
+    AttentionPiece piece{q_begin, q.length(), k_begin, k.length(), source == rank};
     if (source < rank) piece.k_length = k.low_length;  // its high chunk comes after all of ours
     if (source > rank) {                               // it lies between our low chunk and our high one
       piece.q_begin += q.low_length;
@@ -60,7 +61,7 @@ class Ring {
   }
 
   int num_steps() const { return axis_.size(); }
-  std::vector<RingPiece> pieces(int step) const {
+  std::vector<AttentionPiece> pieces(int step) const {
     return ring_pieces(stream_.row_lengths, axis_.rank(), source(step), axis_.size());
   }
 
@@ -89,11 +90,11 @@ at::Tensor grouped(const at::Tensor& q, int64_t num_kv_heads) {
   return q.unflatten(1, {num_kv_heads, q.size(1) / num_kv_heads});
 }
 
-at::Tensor queries(const at::Tensor& q, const RingPiece& piece) {
+at::Tensor queries(const at::Tensor& q, const AttentionPiece& piece) {
   return q.narrow(0, piece.q_begin, piece.q_length);
 }
 /// `which` 0: keys of a block, 1: its values.
-at::Tensor keys(const at::Tensor& block, int64_t which, const RingPiece& piece) {
+at::Tensor keys(const at::Tensor& block, int64_t which, const AttentionPiece& piece) {
   return block.select(0, which).narrow(0, piece.k_begin, piece.k_length);
 }
 
@@ -131,7 +132,7 @@ Attended attend_ring(const ContextAxis& axis, const at::Tensor& q, const at::Ten
   for (int step = 0; step < ring.num_steps(); ++step) {
     const bool is_last = step + 1 == ring.num_steps();
     const Shift next = is_last ? Shift{} : ring.start_shift(block, step);
-    for (const RingPiece& piece : ring.pieces(step)) {
+    for (const AttentionPiece& piece : ring.pieces(step)) {
       const auto seen = attend_piece(queries(by_group, piece), keys(block, 0, piece), keys(block, 1, piece),
                                      piece.is_causal);
       if (step > 0) {
@@ -163,7 +164,7 @@ AttentionGradients attend_ring_backward(const ContextAxis& axis, const at::Tenso
     const bool is_last = step + 1 == ring.num_steps();
     const Shift next = is_last ? Shift{} : ring.start_shift(block, step);
     at::Tensor dblock = at::zeros_like(block, wide);
-    for (const RingPiece& piece : ring.pieces(step)) {
+    for (const AttentionPiece& piece : ring.pieces(step)) {
       const auto d = attend_piece_backward(
           queries(dby_group, piece), queries(by_group, piece), keys(block, 0, piece), keys(block, 1, piece),
           {queries(out, piece), queries(log_sum_exp, piece)}, piece.is_causal);

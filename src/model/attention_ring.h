@@ -14,15 +14,10 @@
 /// rank has see RowPart.
 namespace duoka::model {
 
-/// Queries and keys of one row of which every query sees every key (or, causal, those up to itself).
-struct RingPiece {
-  int64_t q_begin, q_length;  ///< In the tokens of the rank that asks.
-  int64_t k_begin, k_length;  ///< In those of the rank the keys come from.
-  bool is_causal;
-};
 /// All that queries of rank `rank` see of the keys of rank `source`: at most one piece a row, none empty. The
 /// numbers of pairs are about the same for every two ranks, which is what the cut in chunks is for.
-std::vector<RingPiece> ring_pieces(const std::vector<int64_t>& row_lengths, int rank, int source, int size);
+std::vector<AttentionPiece> ring_pieces(const std::vector<int64_t>& row_lengths, int rank, int source,
+                                        int size);
 
 /// attend() over the axis; over a solo one attend() itself. q, k, v: of this rank's part of the stream. Keeps
 /// the log-sum-exp [n, H] in Attended::context. Sends the block [2, n, Hkv, d] of each rank but the next one.

@@ -13,9 +13,9 @@ namespace duoka::model {
 namespace {
 
 /// Pairs of a query and a key it sees.
-int64_t num_pairs(const std::vector<RingPiece>& pieces) {
+int64_t num_pairs(const std::vector<AttentionPiece>& pieces) {
   int64_t total = 0;
-  for (const RingPiece& piece : pieces)
+  for (const AttentionPiece& piece : pieces)
     total += piece.is_causal ? piece.q_length * (piece.q_length + 1) / 2 : piece.q_length * piece.k_length;
   return total;
 }

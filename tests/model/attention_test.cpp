@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/model/attention.h"
 
+#include <ATen/Parallel.h>
+
 #include "duoka/core/error.h"
 #include "model/attention_kernel.h"
 #include "model/reference_layers.h"
@@ -79,6 +81,68 @@ TEST(Attention, CaseE04ScoresDoNotOverflowInF16) {
     const auto v = at::tensor({1, 3, 100}).to(dtype).view({3, 1, 1}).expand({3, 1, 128}).contiguous();
     const auto out = attend(q, k, v, stream, 0).out;  // the last token weighs 0.5, 0.5 and 0
     EXPECT_TRUE(at::equal(out[2], at::full({1, 128}, 2, dtype))) << c10::toString(dtype) << out[2][0][0];
+  }
+}
+
+struct Results {
+  at::Tensor out, dq, dk, dv;
+};
+
+/// Attention of random heads [N, num_heads, d] over `stream`, in `dtype` on `num_threads` threads.
+Results attend_random(at::ScalarType dtype, const AttentionConfig& config, const Stream& stream,
+                      int num_threads) {
+  const int64_t n = stream.num_tokens(), d = config.head_dim;
+  // Rounded first, so that every dtype has the same numbers.
+  const auto heads = [&](const std::string& name, int64_t count) {
+    return random_tensor(name, {n, count, d}).to(at::kBFloat16).to(dtype);
+  };
+  const auto q = heads("q", config.num_heads), k = heads("k", config.num_kv_heads),
+             v = heads("v", config.num_kv_heads), dout = heads("dout", config.num_heads);
+  const int before = at::get_num_threads();
+  at::set_num_threads(num_threads);
+  const Attended seen = attend(q, k, v, stream, config.sliding_window);
+  const AttentionGradients d_of = attend_backward(dout, q, k, v, seen, stream, config.sliding_window);
+  at::set_num_threads(before);
+  return {seen.out, d_of.dq, d_of.dk, d_of.dv};
+}
+
+void expect_near(const Results& found, const Results& wanted, double tolerance) {
+  EXPECT_LT(relative_error(found.out.to(at::kDouble), wanted.out), tolerance);
+  EXPECT_LT(relative_error(found.dq.to(at::kDouble), wanted.dq), tolerance);
+  EXPECT_LT(relative_error(found.dk.to(at::kDouble), wanted.dk), tolerance);
+  EXPECT_LT(relative_error(found.dv.to(at::kDouble), wanted.dv), tolerance);
+}
+
+// Segments that end anywhere in a tile of queries and of keys; heads in groups that a tile has one or more
+// of.
+TEST(Attention, IsTheSameInEveryType) {
+  for (const int64_t num_heads : {2, 6, 14})
+    for (const int64_t window : {0, 70}) {
+      AttentionConfig config = config_of(num_heads, 2, 16);
+      config.sliding_window = window;
+      const Stream stream = stream_of({1, 63, 64, 65, 129, 17, 300});
+      const Results wanted = attend_random(at::kDouble, config, stream, 1);
+      expect_near(attend_random(at::kFloat, config, stream, 1), wanted, 2e-6);
+      expect_near(attend_random(at::kHalf, config, stream, 1), wanted, 2e-3);
+      expect_near(attend_random(at::kBFloat16, config, stream, 1), wanted, 1.5e-2);
+    }
+}
+
+// One long segment is cut into parts whose gradients of keys are added up.
+TEST(Attention, IsTheSameOnEveryNumberOfThreads) {
+  for (const int64_t window : {0, 700}) {
+    AttentionConfig config = config_of(2, 1);
+    config.sliding_window = window;
+    const Stream stream = stream_of({5, 2200, 40});
+    const Results wanted = attend_random(at::kDouble, config, stream, 1);
+    for (const int num_threads : {2, 8}) {
+      expect_near(attend_random(at::kDouble, config, stream, num_threads), wanted, 1e-12);
+      const Results once = attend_random(at::kFloat, config, stream, num_threads),
+                    again = attend_random(at::kFloat, config, stream, num_threads);
+      expect_near(once, wanted, 1e-5);
+      EXPECT_TRUE(at::equal(once.out, again.out) && at::equal(once.dq, again.dq) &&
+                  at::equal(once.dk, again.dk) && at::equal(once.dv, again.dv));
+    }
   }
 }
 
