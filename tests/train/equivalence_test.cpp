@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "support/run_ranks.h"
 #include "train/small_training.h"
 
 namespace duoka::testing {
@@ -16,28 +15,6 @@ constexpr int num_updates = 20;
 
 enum class Way { full, lora };
 enum class Variant { rows, packed, recomputed };
-
-struct Finished {
-  std::vector<double> losses, norms;
-  std::vector<std::string> names;
-  std::vector<at::Tensor> values;
-};
-
-Finished train_on(int num_ranks, const SmallSetup& setup, const SmallData& data) {
-  const TemporaryFolder out;
-  Finished finished;
-  test::run_ranks(num_ranks, [&](const comm::Group& group) {
-    SmallTraining training(setup, data, out.path(), group);
-    training.run();
-    auto values = training.trained_values();
-    if (group.rank() != 0) return;
-    finished.values = std::move(values);
-    finished.names = training.trained_names();
-  });
-  finished.losses = history(out.path(), "loss");
-  finished.norms = history(out.path(), "grad_norm");
-  return finished;
-}
 
 class Equivalence : public ::testing::TestWithParam<std::tuple<Way, Variant, const char*>> {
  protected:
@@ -66,21 +43,13 @@ TEST_P(Equivalence, TwoAndFourRanksTrainAsOne) {
   const TemporaryFolder folder;
   // Not a multiple of four: the last update of an epoch leaves ranks without rows.
   const SmallData data(write_rows(folder / "rows.jsonl", 53));
-  const Finished alone = train_on(1, setup(), data);
+  const Finished alone = train_on({"one"}, setup(), data, folder / "one");
   ASSERT_EQ(alone.losses.size(), size_t{num_updates});
   const auto sum_of_five = [&](auto first) { return std::accumulate(first, first + 5, 0.0); };
   EXPECT_LT(sum_of_five(alone.losses.end() - 5), sum_of_five(alone.losses.begin()));  // it learns something
   for (const int num_ranks : {2, 4}) {
-    const Finished apart = train_on(num_ranks, setup(), data);
-    ASSERT_EQ(apart.losses.size(), alone.losses.size());
-    for (size_t i = 0; i < alone.losses.size(); ++i) {
-      EXPECT_NEAR(apart.losses[i], alone.losses[i], 1e-5 * alone.losses[i]) << num_ranks << " ranks, " << i;
-      EXPECT_NEAR(apart.norms[i], alone.norms[i], 1e-4 * alone.norms[i]) << num_ranks << " ranks, " << i;
-    }
-    ASSERT_EQ(apart.values.size(), alone.values.size());
-    for (size_t i = 0; i < alone.values.size(); ++i)
-      EXPECT_LT((apart.values[i] - alone.values[i]).abs().max().item<double>(), 1e-5)
-          << num_ranks << " ranks, " << alone.names[i];
+    SCOPED_TRACE(::testing::Message() << num_ranks << " ranks");
+    expect_near(train_on({"many", num_ranks}, setup(), data, folder / "many"), alone);
   }
 }
 

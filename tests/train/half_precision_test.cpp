@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts that cut matrices, in bf16: the training of one rank but for the rounding of what layers pass on.
-#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <string>
@@ -11,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "model/rounding.h"
-#include "support/run_ranks.h"
 #include "train/small_training.h"
 
 namespace duoka::testing {
@@ -20,17 +18,6 @@ namespace {
 using model::test::distance;
 
 constexpr size_t num_updates = 5;
-
-struct Grid {
-  std::string name;
-  int num_ranks = 1;
-  parallel::Plan plan = {};
-};
-
-struct Finished {
-  std::vector<double> losses, norms;
-  model::test::Gradients gradients;  ///< Of the first update, whole.
-};
 
 /// Puts a slot's gradient where it belongs in the whole; NaN where no rank has any.
 void paste(model::test::Gradients& gradients, const parallel::Slot& slot) {
@@ -42,23 +29,20 @@ void paste(model::test::Gradients& gradients, const parallel::Slot& slot) {
   box.copy_(slot.grad);
 }
 
-Finished train_on(const Grid& grid, SmallSetup setup, const SmallData& data) {
+/// A training, and its first update's gradients, whole.
+std::pair<Finished, model::test::Gradients> train_with_gradients(const Grid& grid, SmallSetup setup,
+                                                                 const SmallData& data) {
   const TemporaryFolder out;
-  Finished finished;
+  model::test::Gradients gradients;
   std::mutex mutex;
-  setup.plan = grid.plan;
-  test::run_ranks(grid.num_ranks, [&](const comm::Group& group) {
-    SmallSetup own = setup;
-    own.after_step = [&, is_first = true](std::span<const parallel::Slot> slots) mutable {
-      if (!std::exchange(is_first, false)) return;
-      const std::lock_guard lock(mutex);
-      for (const parallel::Slot& slot : slots) paste(finished.gradients, slot);
-    };
-    SmallTraining(own, data, out.path(), group).run();
-  });
-  finished.losses = history(out.path(), "loss");
-  finished.norms = history(out.path(), "grad_norm");
-  return finished;
+  // Each rank has a copy, so that each has its own first update.
+  setup.after_step = [&, is_first = true](std::span<const parallel::Slot> slots) mutable {
+    if (!std::exchange(is_first, false)) return;
+    const std::lock_guard lock(mutex);
+    for (const parallel::Slot& slot : slots) paste(gradients, slot);
+  };
+  Finished finished = train_on(grid, setup, data, out.path());
+  return {std::move(finished), std::move(gradients)};
 }
 
 /// Plain SGD: a step as large as the gradient, so that what rounding changes there is small here too.
@@ -83,13 +67,13 @@ TEST(HalfPrecision, LayoutsThatCutMatricesTrainAsOneRank) {
                                    {"zero3_2_tensor_2", 4, {.zero_stage = 3, .tensor = 2}}};
   for (const bool is_lora : {false, true}) {
     const SmallSetup setup = setup_of(is_lora);
-    const Finished wanted = train_on({"one"}, setup, data);
+    const auto [wanted, wanted_gradients] = train_with_gradients({"one"}, setup, data);
     ASSERT_EQ(wanted.losses.size(), num_updates);
     for (const Grid& grid : grids) {
       SCOPED_TRACE(grid.name + (is_lora ? ", lora" : ", full"));
-      const Finished found = train_on(grid, setup, data);
+      const auto [found, gradients] = train_with_gradients(grid, setup, data);
       ASSERT_EQ(found.losses.size(), num_updates);
-      EXPECT_LT(distance(found.gradients, wanted.gradients), tolerance);
+      EXPECT_LT(distance(gradients, wanted_gradients), tolerance);
       for (size_t i = 0; i < num_updates; ++i) {
         EXPECT_NEAR(found.losses[i] / wanted.losses[i], 1, tolerance) << "update " << i + 1;
         EXPECT_NEAR(found.norms[i] / wanted.norms[i], 1, tolerance) << "update " << i + 1;

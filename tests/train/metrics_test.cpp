@@ -28,25 +28,18 @@ StepReport report_at(int64_t step) {
   return report;
 }
 
-std::vector<std::string> lines_of(const std::filesystem::path& path) {
-  std::istringstream in(read_text_file(path));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 TEST(TrainerLog, WritesLlamaFactorysKeysAtOnce) {
   const testing::TemporaryFolder out;
   TrainerLog log(out.path(), 0);
   log.write(report_at(5));
-  const auto lines = lines_of(out / "trainer_log.jsonl");  // while it is open: flushed
+  const auto lines = testing::read_lines(out / "trainer_log.jsonl");  // while it is open: flushed
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(
       lines[0],
       R"({"current_steps":5,"total_steps":20,"loss":1.5,"lr":0.0001,"grad_norm":0.75,"epoch":0.25,"percentage":25.0,)"
       R"("elapsed_time":"1:01:01","remaining_time":"0:00:30","tokens_per_second":1234.6,"total_tokens":5000})");
   log.write_evaluation(report_at(5), 2.5);
-  EXPECT_THAT(lines_of(out / "trainer_log.jsonl")[1], ::testing::HasSubstr(R"("eval_loss":2.5)"));
+  EXPECT_THAT(testing::read_lines(out / "trainer_log.jsonl")[1], ::testing::HasSubstr(R"("eval_loss":2.5)"));
 }
 
 TEST(TrainerLog, AResumedRunContinuesBehindItsCheckpoint) {
@@ -62,12 +55,12 @@ TEST(TrainerLog, AResumedRunContinuesBehindItsCheckpoint) {
     log.write(report_at(4));
     log.write(report_at(5));
   }
-  const auto lines = lines_of(path);
+  const auto lines = testing::read_lines(path);
   ASSERT_EQ(lines.size(), 5u);
   for (size_t i = 0; i < lines.size(); ++i)
     EXPECT_EQ(io::parse_json(lines[i], "log")["current_steps"].get<size_t>(), i + 1);
   TrainerLog anew(out.path(), 0);
-  EXPECT_TRUE(lines_of(path).empty());
+  EXPECT_TRUE(testing::read_lines(path).empty());
 }
 
 TEST(TrainerLog, SaysWhereItCannotWrite) {

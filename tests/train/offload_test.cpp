@@ -5,56 +5,15 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "duoka/core/files.h"
 #include "duoka/core/text.h"
 #include "duoka/io/safetensors.h"
-#include "support/run_ranks.h"
 #include "train/small_training.h"
 
 namespace duoka::testing {
 namespace {
-
-using ::testing::ElementsAre;
-
-struct Grid {
-  std::string name;
-  int num_ranks = 1;
-  parallel::Plan plan = {};
-};
-
-struct Finished {
-  std::vector<double> losses, norms;
-  std::vector<at::Tensor> values;
-  parallel::OffloadTraffic traffic;  // of rank 0
-};
-
-Finished train_on(const Grid& grid, SmallSetup setup, const SmallData& data, const std::filesystem::path& out,
-                  const std::filesystem::path& checkpoint = {}) {
-  setup.plan = grid.plan;
-  Finished finished;
-  test::run_ranks(grid.num_ranks, [&](const comm::Group& group) {
-    SmallTraining training(setup, data, out, group);
-    training.run(checkpoint);
-    auto values = training.trained_values();
-    if (group.rank() != 0) return;
-    finished.values = std::move(values);
-    finished.traffic = training.engine().offload_traffic();
-  });
-  finished.losses = history(out, "loss");
-  finished.norms = history(out, "grad_norm");
-  return finished;
-}
-
-void expect_same_bits(const Finished& found, const Finished& wanted) {
-  EXPECT_EQ(found.losses, wanted.losses);
-  EXPECT_EQ(found.norms, wanted.norms);
-  ASSERT_EQ(found.values.size(), wanted.values.size());
-  for (size_t i = 0; i < wanted.values.size(); ++i)
-    EXPECT_TRUE(at::equal(found.values[i], wanted.values[i])) << "parameter " << i;
-}
 
 void expect_same_files(const std::filesystem::path& found, const std::filesystem::path& wanted) {
   const auto names = names_in(wanted);

@@ -4,9 +4,13 @@
 #include <numeric>
 #include <sstream>
 
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
 #include "duoka/data/row_encoder.h"
 #include "duoka/train/optimizer.h"
 #include "duoka/train/trainer_state.h"
+#include "support/run_ranks.h"
 
 namespace duoka::testing {
 
@@ -201,6 +205,43 @@ std::vector<double> history(const std::filesystem::path& output_dir, const std::
   for (const auto& entry : train::read_trainer_state(output_dir / "trainer_state.json").log_history)
     if (const auto found = entry.find(value)) values.push_back(*found);
   return values;
+}
+
+Finished train_on(const Grid& grid, SmallSetup setup, const SmallData& data,
+                  const std::filesystem::path& output_dir, const std::filesystem::path& checkpoint) {
+  setup.plan = grid.plan;
+  Finished finished;
+  test::run_ranks(grid.num_ranks, [&](const comm::Group& group) {
+    SmallTraining training(setup, data, output_dir, group);
+    training.run(checkpoint);
+    auto values = training.trained_values();
+    if (group.rank() != 0) return;
+    finished.names = training.trained_names();
+    finished.values = std::move(values);
+    finished.traffic = training.engine().offload_traffic();
+  });
+  finished.losses = history(output_dir, "loss");
+  finished.norms = history(output_dir, "grad_norm");
+  return finished;
+}
+
+void expect_near(const Finished& found, const Finished& wanted) {
+  ASSERT_EQ(found.losses.size(), wanted.losses.size());
+  for (size_t i = 0; i < wanted.losses.size(); ++i) {
+    EXPECT_NEAR(found.losses[i], wanted.losses[i], 1e-5 * wanted.losses[i]) << "update " << i + 1;
+    EXPECT_NEAR(found.norms[i], wanted.norms[i], 1e-4 * wanted.norms[i]) << "update " << i + 1;
+  }
+  ASSERT_EQ(found.names, wanted.names);
+  for (size_t i = 0; i < wanted.values.size(); ++i)
+    EXPECT_LT((found.values[i] - wanted.values[i]).abs().max().item<double>(), 1e-5) << wanted.names[i];
+}
+
+void expect_same_bits(const Finished& found, const Finished& wanted) {
+  EXPECT_EQ(found.losses, wanted.losses);
+  EXPECT_EQ(found.norms, wanted.norms);
+  ASSERT_EQ(found.names, wanted.names);
+  for (size_t i = 0; i < wanted.values.size(); ++i)
+    EXPECT_TRUE(at::equal(found.values[i], wanted.values[i])) << wanted.names[i];
 }
 
 }  // namespace duoka::testing

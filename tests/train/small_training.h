@@ -124,4 +124,27 @@ class SmallTraining {
 /// evaluation ("eval_loss"), in order.
 std::vector<double> history(const std::filesystem::path& output_dir, const std::string& value);
 
+/// A layout with a name for tests.
+struct Grid {
+  std::string name;
+  int num_ranks = 1;
+  parallel::Plan plan = {};
+};
+
+/// What a training came to.
+struct Finished {
+  std::vector<double> losses, norms;  ///< Of each update.
+  std::vector<std::string> names;     ///< Of what trained, in the order of the chain.
+  std::vector<at::Tensor> values;     ///< Its values at the end.
+  parallel::OffloadTraffic traffic;   ///< Of rank 0.
+};
+
+/// Trains on the ranks of `grid`, which are threads, under its plan; from `checkpoint` if one is given.
+Finished train_on(const Grid& grid, SmallSetup setup, const SmallData& data,
+                  const std::filesystem::path& output_dir, const std::filesystem::path& checkpoint = {});
+
+/// Losses within 1e-5 of the wanted ones, norms within 1e-4 of theirs, values within 1e-5.
+void expect_near(const Finished& found, const Finished& wanted);
+void expect_same_bits(const Finished& found, const Finished& wanted);
+
 }  // namespace duoka::testing
