@@ -11,13 +11,15 @@
 
 #include "data/tiny_tokenizer.h"
 #include "duoka/core/error.h"
+#include "duoka/core/files.h"
 
 namespace duoka::data {
 namespace {
 
+using duoka::testing::message_of;
 using nlohmann::json;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 struct Row {
   std::vector<int32_t> ids;
@@ -30,23 +32,13 @@ Row row(const Dataset& dataset, int64_t index) {
   return row;
 }
 
-template <class Error, class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-class DatasetTest : public testing::Test {
+class DatasetTest : public ::testing::Test {
  protected:
   TinyData data_;
 };
 
 TEST_F(DatasetTest, Rows7AreThoseOfTheReference) {
-  const json expected = json::parse(read_all(fixture("cases/rows7_expected.json")));
+  const json expected = json::parse(read_text_file(fixture("cases/rows7_expected.json")));
   const auto dataset = data_.open({"rows7.jsonl"}, TinyData::rules());
   ASSERT_EQ(dataset->num_rows(), 7);
   for (int64_t i = 0; i < 7; ++i) {
@@ -58,7 +50,7 @@ TEST_F(DatasetTest, Rows7AreThoseOfTheReference) {
 }
 
 TEST_F(DatasetTest, CaseA04NullContentIsEmptyTextWithAWarning) {
-  const json expected = json::parse(read_all(fixture("cases/A04_expected.json")));
+  const json expected = json::parse(read_text_file(fixture("cases/A04_expected.json")));
   const auto dataset = data_.open({"A04_tool_calls_null.jsonl"}, TinyData::rules());
   ASSERT_EQ(dataset->num_rows(), 2);
   EXPECT_EQ(row(*dataset, 0).ids, expected["row1_ids"].get<std::vector<int32_t>>());
@@ -83,7 +75,7 @@ TEST_F(DatasetTest, CaseA05CountsRowsAndGoesOn) {
 }
 
 TEST_F(DatasetTest, CaseA06CutOnTheRight) {
-  const json expected = json::parse(read_all(fixture("cases/A06_expected.json")));
+  const json expected = json::parse(read_text_file(fixture("cases/A06_expected.json")));
   const auto full = data_.open({"A06_cutoff.jsonl"}, TinyData::rules());
   ASSERT_EQ(full->num_rows(), 4);
   for (int64_t i = 0; i < 4; ++i) {
@@ -123,8 +115,9 @@ TEST_F(DatasetTest, CaseA07VeryLongRow) {
   const std::string deep =
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "x": )" +
       std::string(100000, '[') + std::string(100000, ']') + "}\n";
-  const std::string path = data_.folder().write(
-      "long.jsonl", line(words, "ok") + line("a", "b") + deep + line("c", "d") + line("e", "f"));
+  const std::string path =
+      write_into(data_.folder(), "long.jsonl",
+                 line(words, "ok") + line("a", "b") + deep + line("c", "d") + line("e", "f"));
   rusage before{};
   getrusage(RUSAGE_SELF, &before);
   const auto start = std::chrono::steady_clock::now();
@@ -149,7 +142,7 @@ TEST_F(DatasetTest, CaseA08PairsAreRefusedByName) {
 }
 
 TEST_F(DatasetTest, CaseB02EosIsTrained) {
-  const json expected = json::parse(read_all(fixture("cases/B02_expected.json")));
+  const json expected = json::parse(read_text_file(fixture("cases/B02_expected.json")));
   const auto dataset = data_.open({"B02_pad_eos.jsonl"}, TinyData::rules(2048, Stage::pt));
   ASSERT_EQ(dataset->num_rows(), 2);
   int64_t trained = 0;
@@ -169,7 +162,7 @@ TEST_F(DatasetTest, CaseB02EosIsTrained) {
 
 TEST_F(DatasetTest, PlainTextIsARowALine) {
   const std::string path =
-      data_.folder().write("prose", "the cat\n\nthe cat sat on the mat and the dog ran\n");
+      write_into(data_.folder(), "prose", "the cat\n\nthe cat sat on the mat and the dog ran\n");
   const auto lines = data_.open({path}, TinyData::rules(2048, Stage::pt));
   const auto rows = data_.open({"B02_pad_eos.jsonl"}, TinyData::rules(2048, Stage::pt));
   ASSERT_EQ(lines->num_rows(), 2);
@@ -257,11 +250,11 @@ TEST(HeldOut, CaseH03AtLeastOneRowOrAnError) {
   EXPECT_THROW(num_held_out(-0.1, 7), ConfigError);
 }
 
-class Sources : public testing::Test {
+class Sources : public ::testing::Test {
  protected:
   std::vector<DataSource> find(const std::string& info, const std::vector<std::string>& names) {
-    folder_.write("dataset_info.json", info);
-    folder_.write("a.json", "[]");
+    write_into(folder_, "dataset_info.json", info);
+    write_into(folder_, "a.json", "[]");
     return find_sources(names, folder_.path().string());
   }
   TemporaryFolder folder_;
@@ -284,8 +277,8 @@ TEST_F(Sources, EntryOfDatasetInfo) {
 TEST_F(Sources, PathsAndFolders) {
   EXPECT_EQ(find("{}", {"a.json"})[0].format.shape, RowShape::detect);
   std::filesystem::create_directory(folder_.path() / "parts");
-  folder_.write("parts/2.jsonl", "{}");
-  folder_.write("parts/1.jsonl", "{}");
+  write_into(folder_, "parts/2.jsonl", "{}");
+  write_into(folder_, "parts/1.jsonl", "{}");
   const auto sources = find("{}", {"parts"});
   ASSERT_EQ(sources.size(), 2u);
   EXPECT_THAT(sources[0].path, HasSubstr("1.jsonl"));

@@ -7,14 +7,15 @@
 
 #include "data/data_files.h"
 #include "duoka/core/error.h"
+#include "duoka/core/files.h"
 #include "duoka/data/rows.h"
 
 namespace duoka::data {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Conversation conversation(const std::string& json, RowFormat format = {}) {
   return std::get<Conversation>(RowReader(std::move(format), Stage::sft).read(json));
@@ -210,7 +211,7 @@ TEST(Identity, HoldsEveryField) {
 }
 
 TEST(CaseA01, ByteOrderMarkAndCrLf) {
-  const auto expected = nlohmann::json::parse(read_all(fixture("cases/A01_expected.json")));
+  const auto expected = nlohmann::json::parse(read_text_file(fixture("cases/A01_expected.json")));
   std::vector<std::string> wanted;
   for (const auto& row : expected["rows"]) {
     const std::string input = row["input"];
@@ -220,10 +221,10 @@ TEST(CaseA01, ByteOrderMarkAndCrLf) {
   EXPECT_EQ(outcomes(fixture("cases/A01_bom_crlf.jsonl")), wanted);
 }
 
-class CaseA03 : public testing::TestWithParam<std::string> {};
+class CaseA03 : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CaseA03, RowsOrAnErrorWithLineAndKey) {
-  const auto all = nlohmann::json::parse(read_all(fixture("cases/A03/expected.json")));
+  const auto all = nlohmann::json::parse(read_text_file(fixture("cases/A03/expected.json")));
   const auto& expected = all.at(GetParam());
   const std::string path = fixture("cases/A03/" + GetParam());
   if (expected.contains("error")) {
@@ -233,14 +234,14 @@ TEST_P(CaseA03, RowsOrAnErrorWithLineAndKey) {
   const auto result = outcomes(path);
   if (expected.contains("ok")) {
     ASSERT_EQ(result.size(), expected["ok"].get<size_t>());
-    EXPECT_THAT(result, testing::Each(testing::StartsWith("user: ")));
+    EXPECT_THAT(result, ::testing::Each(::testing::StartsWith("user: ")));
   }
   // Where the case leaves a choice ("either"), a row is refused on line 1 here.
   const int line = expected.contains("either") ? 1 : expected.value("error_line", 0);
   if (line > 0) {
     ASSERT_GE(result.size(), static_cast<size_t>(line));
     const std::string& refused = result[static_cast<size_t>(line) - 1];
-    EXPECT_THAT(refused, testing::StartsWith("line " + std::to_string(line) + ": "));
+    EXPECT_THAT(refused, ::testing::StartsWith("line " + std::to_string(line) + ": "));
     if (expected.contains("key")) {
       EXPECT_THAT(refused, HasSubstr("key '" + expected["key"].get<std::string>() + "'"));
     }
@@ -251,12 +252,12 @@ TEST_P(CaseA03, RowsOrAnErrorWithLineAndKey) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, CaseA03,
-                         testing::Values("array.json", "array_named.jsonl", "blank_lines.jsonl",
-                                         "no_final_newline.jsonl", "trailing_comma.jsonl",
-                                         "torn_last_line.jsonl", "number_output.jsonl", "list_output.jsonl",
-                                         "missing_output.jsonl", "missing_input_ok.jsonl",
-                                         "null_output.jsonl", "empty_file.jsonl", "duplicate_key.jsonl",
-                                         "lone_surrogate.jsonl", "escaped_emoji.jsonl", "nul_char.jsonl"),
+                         ::testing::Values("array.json", "array_named.jsonl", "blank_lines.jsonl",
+                                           "no_final_newline.jsonl", "trailing_comma.jsonl",
+                                           "torn_last_line.jsonl", "number_output.jsonl", "list_output.jsonl",
+                                           "missing_output.jsonl", "missing_input_ok.jsonl",
+                                           "null_output.jsonl", "empty_file.jsonl", "duplicate_key.jsonl",
+                                           "lone_surrogate.jsonl", "escaped_emoji.jsonl", "nul_char.jsonl"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name) c = c == '.' ? '_' : c;

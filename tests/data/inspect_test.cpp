@@ -11,10 +11,10 @@
 namespace duoka::data {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
-class Inspect : public testing::Test {
+class Inspect : public ::testing::Test {
  protected:
   std::string report(const std::string& file, int64_t cutoff_len, InspectOptions options = {}) {
     options.cutoff_len = cutoff_len;

@@ -15,10 +15,10 @@
 namespace duoka::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-class LoaderTest : public testing::Test {
+class LoaderTest : public ::testing::Test {
  protected:
   LoaderOptions options(int64_t rows_per_stream, int64_t streams_per_update, int64_t rank = 0,
                         int64_t ranks = 1) {
@@ -88,7 +88,7 @@ TEST_F(LoaderTest, KeysDifferByEpochAndRow) {
   EXPECT_NE(row_key(1, 0, 0), row_key(2, 0, 0));
 }
 
-class Ranks : public LoaderTest, public testing::WithParamInterface<int64_t> {};
+class Ranks : public LoaderTest, public ::testing::WithParamInterface<int64_t> {};
 
 // One rank with all the accumulation, and several that share it, see the same streams in each update.
 TEST_P(Ranks, SeeTheUpdatesOfOneRank) {
@@ -117,7 +117,7 @@ TEST_P(Ranks, SeeTheUpdatesOfOneRank) {
     EXPECT_EQ(rows, std::set<int64_t>(whole.row_ids.begin(), whole.row_ids.end()));
   }
 }
-INSTANTIATE_TEST_SUITE_P(Numbers, Ranks, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Numbers, Ranks, ::testing::Values(1, 2, 3, 4));
 
 // Case D01: the rank without a row at the uneven end gets a stream without tokens, not a repeated row.
 TEST_F(LoaderTest, CaseD01EmptyStreamAtTheUnevenEnd) {

@@ -10,10 +10,10 @@
 namespace duoka::data {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct Seen {
   FileLayout layout;
@@ -32,14 +32,14 @@ Seen seen(const RowFile& file) {
   return result;
 }
 
-class Rows : public testing::Test {
+class Rows : public ::testing::Test {
  protected:
   Seen of(const std::string& content, const std::string& name = "data.bin") {
-    return seen(RowFile(folder_.write(name, content)));
+    return seen(RowFile(write_into(folder_, name, content)));
   }
   std::string error(const std::string& content, const std::string& name = "data.bin") {
     try {
-      RowFile(folder_.write(name, content));
+      RowFile(write_into(folder_, name, content));
     } catch (const DataError& e) {
       return e.what();
     }

@@ -14,11 +14,12 @@
 #include "data/data_files.h"
 #include "data/file_lock.h"
 #include "duoka/core/error.h"
+#include "duoka/core/files.h"
 
 namespace duoka::data {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// Row i: i % 5 + 2 tokens i, i+1, …, all but the first two trained; each seventh row is refused.
 RowOutcome outcome_of(int64_t i) {
@@ -40,7 +41,7 @@ RowOutcome outcome_of(int64_t i) {
   return outcome;
 }
 
-class TokenCacheTest : public testing::Test {
+class TokenCacheTest : public ::testing::Test {
  protected:
   CacheSource source(int64_t rows = 1000, int threads = 3) {
     CacheSource s;
@@ -126,7 +127,7 @@ TEST_F(TokenCacheTest, OverwritingEncodesAgain) {
 
 TEST_F(TokenCacheTest, DamageAnywhereIsFoundAndMadeGood) {
   const std::string path = open(source(200)).path();
-  const std::string good = read_all(path);
+  const std::string good = read_text_file(path);
   for (size_t at : {size_t{0}, good.size() / 3, good.size() - 120, good.size() - 100, good.size() - 1}) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 0x10);
@@ -136,12 +137,12 @@ TEST_F(TokenCacheTest, DamageAnywhereIsFoundAndMadeGood) {
     EXPECT_TRUE(cache.was_built()) << "byte " << at;
     expect_all_rows(cache, 200);
   }
-  EXPECT_EQ(read_all(path), good);
+  EXPECT_EQ(read_text_file(path), good);
 }
 
 TEST_F(TokenCacheTest, CutFilesAreMadeAgain) {
   const std::string path = open(source(200)).path();
-  const std::string good = read_all(path);
+  const std::string good = read_text_file(path);
   for (size_t size : {size_t{0}, size_t{10}, size_t{112}, good.size() / 2, good.size() - 1}) {
     std::filesystem::remove(path);
     std::ofstream(path, std::ios::binary) << good.substr(0, size);
@@ -247,8 +248,8 @@ TEST_F(TokenCacheTest, DeadWriterBlocksNobody) {
 
 TEST_F(TokenCacheTest, UnwritableFolderIsTheSystemsError) {
   CacheSource s = source();
-  s.folder = folder_.write("file", "") + "/below";
-  EXPECT_THAT([&] { open(s); }, testing::ThrowsMessage<SystemError>(HasSubstr("set cache_dir")));
+  s.folder = write_into(folder_, "file", "") + "/below";
+  EXPECT_THAT([&] { open(s); }, ::testing::ThrowsMessage<SystemError>(HasSubstr("set cache_dir")));
 }
 
 TEST_F(TokenCacheTest, LockExcludesAndTellsOfTheWait) {
