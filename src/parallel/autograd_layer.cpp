@@ -22,7 +22,7 @@ AutogradLayer::AutogradLayer(Function function, NamedTensors parameters) : funct
     own_.push_back(
         std::make_unique<Parameter>(Parameter::whole(name, tensor.detach(), tensor.requires_grad())));
     used_.push_back(own_.back().get());
-    leaves_.push_back(tensor);
+    leaves_.push_back(std::move(tensor));
   }
 }
 

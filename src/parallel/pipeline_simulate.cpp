@@ -29,7 +29,7 @@ class Simulation final {
         times_(times),
         num_ranks_(static_cast<int>(lists.size())),
         num_stages_(static_cast<int>(times.forward.size())),
-        forward_end_(static_cast<size_t>(micro_batches(lists) * num_stages_), never),
+        forward_end_(static_cast<size_t>(micro_batches(lists)) * times.forward.size(), never),
         input_end_(forward_end_) {
     timeline_.starts.resize(lists.size());
     timeline_.most_alive.assign(lists.size(), 0);
@@ -123,7 +123,9 @@ class Simulation final {
                             ")"));
   }
 
-  size_t place(int micro, int stage) const { return static_cast<size_t>(micro * num_stages_ + stage); }
+  size_t place(int micro, int stage) const {
+    return static_cast<size_t>(micro) * times_.forward.size() + static_cast<size_t>(stage);
+  }
 
   const PipelineLists& lists_;
   const StageTimes& times_;
