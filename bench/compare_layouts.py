@@ -5,10 +5,8 @@
 """
 import argparse
 import os
-import shutil
-import tempfile
 
-from measure import CUTOFF, MODEL, make_rows, run_duoka, spread
+from measure import CUTOFF, MODEL, folder_for_a_while, make_rows, run_duoka, spread
 
 LAYOUTS = {
     "data": [],
@@ -35,7 +33,7 @@ def keys_of(a, rows):
 
 def one_run(a, keys, folder):
     training = run_duoka(keys, a.ranks, a.threads, folder)
-    return {"tokens/s": training.tokens_per_second(), "GiB per rank": training.usage.gib[a.ranks - 1],
+    return {"tokens/s": training.tokens_per_second(), "GiB per rank": training.usage.gib[0],
             "losses": training.losses}
 
 
@@ -48,7 +46,11 @@ def main():
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="which of them; data is always there")
     a = parser.parse_args()
     chosen = {name: keys for name, keys in LAYOUTS.items() if name in ["data", *a.layouts.split(",")]}
-    folder = tempfile.mkdtemp(prefix="duoka-bench-")
+    with folder_for_a_while() as folder:
+        compare(a, chosen, folder)
+
+
+def compare(a, chosen, folder):
     rows = make_rows(a.steps * a.micro * a.accumulation * a.ranks, folder)
     results = {name: [] for name in chosen}
     for i in range(a.runs):
@@ -63,7 +65,6 @@ def main():
         ratios = [r["tokens/s"] / d["tokens/s"] for r, d in zip(runs, results["data"])]
         print(f"{name:10}{spread([r['tokens/s'] for r in runs])} {spread(ratios)} {spread([r['GiB per rank'] for r in runs])}")
         print(f"{'':10}losses {[round(x, 4) for x in runs[0]['losses']]}")
-    shutil.rmtree(folder)
 
 
 main()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the comparisons share: a run of a program with its ranks' peak memory and the load from elsewhere meanwhile, and a
-run of `duoka train`."""
+"""What the comparisons share: a folder for a while, a run of a program with its ranks' peak memory and the load from elsewhere
+meanwhile, and a run of `duoka train`."""
+import contextlib
 import json
 import os
 import pathlib
@@ -9,8 +10,10 @@ import shutil
 import signal
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 DUOKA = "build/release/bin/duoka"
@@ -43,6 +46,22 @@ class Training:
 
     def first_update_seconds(self) -> float:
         return self.times[0] - self.usage.began
+
+
+@contextlib.contextmanager
+def folder_for_a_while() -> Iterator[str]:
+    """A new folder, gone at the end, also where this one is told to end. Where a program Failed it stays, for its log."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    folder, is_over = tempfile.mkdtemp(prefix="duoka-bench-"), True
+    try:
+        yield folder
+    except Failed as failure:
+        is_over = False
+        sys.exit(str(failure))
+    finally:
+        if is_over:
+            shutil.rmtree(folder)
 
 
 def descendants(pid: int) -> list[int]:
@@ -88,22 +107,26 @@ def end(pids: list[int]) -> None:
 
 def run(command: list[str], environment: dict[str, str], log: str, watch: Callable[[], None] = lambda: None,
         time_limit: float = 1800) -> Usage:
-    """Runs to the end, calling `watch` fifty times a second. Throws Failed, with nothing left running."""
+    """Runs to the end, calling `watch` fifty times a second. Throws Failed; nothing is left running, also where this one is
+    told to end."""
     peaks: dict[int, int] = {}
     busy, own, began, turn = busy_seconds(), own_seconds(), time.time(), 0
     with open(log, "w", encoding="utf8") as out:
         process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=out, stderr=subprocess.STDOUT)
-        while process.poll() is None:
-            if turn % 10 == 0:
-                for pid in descendants(process.pid):
-                    peaks[pid] = max(peaks.get(pid, 0), peak_kib(pid))
-            turn += 1
-            watch()
-            if time.time() - began > time_limit:
+        try:
+            while process.poll() is None:
+                if turn % 10 == 0:
+                    for pid in descendants(process.pid):
+                        peaks[pid] = max(peaks.get(pid, 0), peak_kib(pid))
+                turn += 1
+                watch()
+                if time.time() - began > time_limit:
+                    raise Failed(f"{command[0]}: no end after {time_limit:.0f} s; see {log}")
+                time.sleep(0.02)
+        finally:
+            if process.poll() is None:
                 end(descendants(process.pid))
                 process.wait()
-                raise Failed(f"{command[0]}: no end after {time_limit:.0f} s; see {log}")
-            time.sleep(0.02)
     watch()
     if process.returncode != 0:
         raise Failed(f"{' '.join(map(str, command))}: exit code {process.returncode}; see {log}")
