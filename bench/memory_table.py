@@ -86,7 +86,7 @@ BAR, STEP, GROUP_GAP = 14, 20, 12
 
 
 def legend():
-    parts, x = [], LEFT
+    parts, x = [], 12
     for one in CLASSES:
         name = NAMES.get(one, one)
         parts.append(f'<rect class="{one}" x="{x}" y="44" width="12" height="12"/><text x="{x + 17}" y="55">{name}</text>')
@@ -116,7 +116,7 @@ def bars(shown, scale):
 
 def rules(scale, bottom):
     """A line every half GiB."""
-    parts = [f'<text class="small" x="{LEFT - 8}" y="{TOP - 12}" text-anchor="end">GiB on a rank</text>']
+    parts = [f'<text class="small" x="{LEFT - 16}" y="{TOP - 12}" text-anchor="end">GiB on a rank</text>']
     for half in range(int((RIGHT - LEFT) / scale / GIB * 2) + 1):
         x = LEFT + half * GIB / 2 * scale
         parts.append(f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{bottom}"/>'
