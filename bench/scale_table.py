@@ -57,7 +57,7 @@ def command(model, tokens, cards, keys):
 
 
 def plan(model, tokens, cards, keys):
-    done = subprocess.run([DUOKA, *command(model, tokens, cards, keys)], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([DUOKA, *command(model, tokens, cards, keys)], cwd=ROOT, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command(model, tokens, cards, keys))}\n{done.stderr}")
     return done.stdout

@@ -67,7 +67,7 @@ function(duoka_test file)
     target_precompile_headers(${target} REUSE_FROM duoka_pch)
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 600)  # for a hang only: a busy machine may take many times as long as an idle one
   endif()
   add_test(NAME ${target} COMMAND ${target})
   # Test data is found through the environment, so that no path of a machine is compiled in and

@@ -80,7 +80,6 @@ TEST_F(OffloadTest, AFullDiskIsOneLineAndTheLastCheckpointStaysWhole) {
                              HasSubstr("File too large"), HasSubstr("ulimit -f"))));
       EXPECT_THAT(names_in(shop_ / "out", "."), IsEmpty());
       EXPECT_THAT(names_in(shop_ / "out", "checkpoint-"), ::testing::ElementsAre("checkpoint-2"));
-      EXPECT_LT(failed.seconds, 20);
     }
   const Outcome resumed = run_duoka(train("out", join(go_on, offload_)));
   ASSERT_EQ(resumed.exit_code, 0) << resumed.all();

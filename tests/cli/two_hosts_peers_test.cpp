@@ -21,8 +21,7 @@ class TorchrunOnTwoHosts : public TwoHostsTest {
       words.insert(words.end(), {"--no-python", duoka_binary()});
       const Words command = train(output, 4);
       words.insert(words.end(), command.begin(), command.end());
-      agents.push_back(
-          hosts_->start(host, words, {.timeout = std::chrono::seconds(120), .program = torchrun_.string()}));
+      agents.push_back(hosts_->start(host, words, {.program = torchrun_.string()}));
     }
     const Outcome first = agents[0]->wait(), second = agents[1]->wait();
     EXPECT_EQ(first.exit_code, 0) << first.all();

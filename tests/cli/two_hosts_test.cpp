@@ -87,7 +87,7 @@ TEST_F(ByHand, AnotherCardThanTheOneTowardsRankZeroIsTakenOnRequestOnly) {
   for (const int host : {0, 1}) {
     RunOptions options = as_rank(host, 0, 1, "29500");
     options.environment.emplace_back("GLOO_SOCKET_IFNAME=nowhere0");
-    ranks.push_back(hosts_->start(host, train("two", 2, {"ddp_timeout=1"}), options));
+    ranks.push_back(hosts_->start(host, train("two", 2, {"ddp_timeout=10"}), options));
   }
   for (const auto& rank : ranks) {
     const Outcome outcome = rank->wait();
@@ -99,7 +99,7 @@ TEST_F(ByHand, AnotherCardThanTheOneTowardsRankZeroIsTakenOnRequestOnly) {
 }
 
 TEST_F(ByHand, HostThatGoesAwayEndsTheOtherInItsTime) {
-  auto ranks = start(1, train("two", 2, {"max_steps=1000000", "ddp_timeout=3"}));
+  auto ranks = start(1, train("two", 2, {"max_steps=1000000", "ddp_timeout=10"}));
   ASSERT_TRUE(ranks[0]->wait_for_text("step=2 ")) << ranks[0]->err();
   hosts_->unplug();
   const auto unplugged = std::chrono::steady_clock::now();
@@ -109,8 +109,8 @@ TEST_F(ByHand, HostThatGoesAwayEndsTheOtherInItsTime) {
     EXPECT_EQ(count_of(outcome.err, "error: "), 1) << outcome.err;
     EXPECT_THAT(outcome.err, ContainsRegex("error: CommError on rank [01] of 2: .* after [0-9.]+ s"));
   }
-  // The time-out, and a little for a machine that is busy.
-  EXPECT_LT(std::chrono::steady_clock::now() - unplugged, std::chrono::seconds(12));
+  // The time-out, and time for a machine that is busy.
+  EXPECT_LT(std::chrono::steady_clock::now() - unplugged, std::chrono::seconds(60));
 }
 
 /// The numbers behind name= in the line that each rank of two_hosts_child wrote.

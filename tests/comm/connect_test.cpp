@@ -22,6 +22,9 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
+/// What ranks wait for each other where none is to stay away.
+constexpr std::chrono::seconds patience{240};
+
 /// A port nobody listens on, at least just now.
 int free_port() {
   const int fd = listen_on("127.0.0.1", 0);
@@ -54,18 +57,18 @@ std::vector<std::string> outcomes(const std::vector<World>& worlds, std::chrono:
   return out;
 }
 
-/// Runs `body` and expects it to take less than `limit`.
+/// Runs `body` and expects it to end long before `patience`, on a busy machine too.
 template <class Body>
-auto quickly(std::chrono::milliseconds limit, Body&& body) {
+auto quickly(Body&& body) {
   const auto start = std::chrono::steady_clock::now();
   auto result = body();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, limit);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, patience / 4);
   return result;
 }
 
 TEST(Connect, RanksMeetOverLoopback) {
   const int port = free_port();
-  EXPECT_THAT(outcomes({local_world(0, 3, port), local_world(1, 3, port), local_world(2, 3, port)}, 20s),
+  EXPECT_THAT(outcomes({local_world(0, 3, port), local_world(1, 3, port), local_world(2, 3, port)}, patience),
               Each("joined"));
 }
 
@@ -73,7 +76,7 @@ TEST(Connect, RankZeroMayBeHandedItsSocket) {
   World first = local_world(0, 2, 0);
   first.listen_fd = listen_on("127.0.0.1", 0);
   first.master_port = port_of(first.listen_fd);
-  EXPECT_THAT(outcomes({first, local_world(1, 2, first.master_port)}, 20s), Each("joined"));
+  EXPECT_THAT(outcomes({first, local_world(1, 2, first.master_port)}, patience), Each("joined"));
 }
 
 TEST(Connect, OneRankNeedsNobody) {
@@ -85,33 +88,31 @@ TEST(Connect, OneRankNeedsNobody) {
 TEST(Connect, GroupKnowsItsPlace) {
   const int port = free_port();
   auto other =
-      std::async(std::launch::async, [&] { return connect(local_world(1, 2, port), {.timeout = 20s}); });
-  const Group group = connect(local_world(0, 2, port), {.timeout = 20s, .axis = "model"});
+      std::async(std::launch::async, [&] { return connect(local_world(1, 2, port), {.timeout = patience}); });
+  const Group group = connect(local_world(0, 2, port), {.timeout = patience, .axis = "model"});
   EXPECT_EQ(group.rank(), 0);
   EXPECT_EQ(other.get().rank(), 1);
   EXPECT_EQ(group.size(), 2);
   EXPECT_EQ(group.axis(), "model");
-  EXPECT_EQ(group.timeout(), 20s);
+  EXPECT_EQ(group.timeout(), patience);
   EXPECT_EQ(group.transport(), "gloo");
 }
 
 TEST(Connect, MissingPeerIsNamedAfterTheWait) {
-  const auto all = quickly(5s, [] { return outcomes({local_world(0, 2, free_port())}, 1s); });
+  const auto all = quickly([] { return outcomes({local_world(0, 2, free_port())}, 1s); });
   EXPECT_THAT(all[0], AllOf(HasSubstr("CommError"), HasSubstr("1 of 2 joined"), HasSubstr("missing: rank 1"),
                             HasSubstr("after 1 s"), HasSubstr("ddp_timeout")));
 }
 
 TEST(Connect, ThoseWhoCameAllNameTheMissing) {
   const int port = free_port();
-  const auto all = quickly(6s, [&] {
-    return outcomes({local_world(0, 4, port), local_world(2, 4, port)}, 1s);
-  });
+  const auto all = quickly([&] { return outcomes({local_world(0, 4, port), local_world(2, 4, port)}, 3s); });
   EXPECT_THAT(all[0], AllOf(HasSubstr("2 of 4 joined"), HasSubstr("missing: rank 1, 3")));
 }
 
 TEST(Connect, MissingRankZeroIsNamed) {
   const int port = free_port();
-  const auto all = quickly(5s, [&] { return outcomes({local_world(1, 2, port)}, 1s); });
+  const auto all = quickly([&] { return outcomes({local_world(1, 2, port)}, 1s); });
   EXPECT_THAT(all[0],
               AllOf(HasSubstr("CommError"), HasSubstr("found no rank 0 at 127.0.0.1:" + std::to_string(port)),
                     HasSubstr("ddp_timeout")));
@@ -119,8 +120,8 @@ TEST(Connect, MissingRankZeroIsNamed) {
 
 TEST(Connect, SameRankTwiceEndsAllAtOnce) {
   const int port = free_port();
-  const auto all = quickly(10s, [&] {
-    return outcomes({local_world(0, 3, port), local_world(1, 3, port), local_world(1, 3, port)}, 60s);
+  const auto all = quickly([&] {
+    return outcomes({local_world(0, 3, port), local_world(1, 3, port), local_world(1, 3, port)}, patience);
   });
   EXPECT_THAT(all,
               Each(AllOf(HasSubstr("ConfigError"), HasSubstr("rank 1 of 3 came twice"), HasSubstr("RANK"))));
@@ -128,8 +129,8 @@ TEST(Connect, SameRankTwiceEndsAllAtOnce) {
 
 TEST(Connect, RankZeroTwiceEndsBothAtOnce) {
   const int port = free_port();
-  const auto all = quickly(10s, [&] {
-    return outcomes({local_world(0, 2, port), local_world(0, 2, port)}, 60s);
+  const auto all = quickly([&] {
+    return outcomes({local_world(0, 2, port), local_world(0, 2, port)}, patience);
   });
   EXPECT_THAT(all, Each(HasSubstr("ConfigError")));
   EXPECT_THAT(all, testing::Contains(HasSubstr("rank 0 of 2 came twice")));
@@ -138,8 +139,8 @@ TEST(Connect, RankZeroTwiceEndsBothAtOnce) {
 
 TEST(Connect, RanksThatDisagreeOnTheirNumberEndAtOnce) {
   const int port = free_port();
-  const auto all = quickly(10s, [&] {
-    return outcomes({local_world(0, 3, port), local_world(1, 4, port)}, 60s);
+  const auto all = quickly([&] {
+    return outcomes({local_world(0, 3, port), local_world(1, 4, port)}, patience);
   });
   EXPECT_THAT(all, Each(AllOf(HasSubstr("ConfigError"), HasSubstr("WORLD_SIZE"))));
 }
@@ -147,7 +148,7 @@ TEST(Connect, RanksThatDisagreeOnTheirNumberEndAtOnce) {
 TEST(Connect, PortOfAnotherProgramIsNamed) {
   const int fd = listen_on("127.0.0.1", 0);  // listens and never answers, as `nc -l` does
   const int port = port_of(fd);
-  const auto all = quickly(10s, [&] { return outcomes({local_world(0, 2, port)}, 60s); });
+  const auto all = quickly([&] { return outcomes({local_world(0, 2, port)}, patience); });
   ::close(fd);
   EXPECT_THAT(all[0], AllOf(HasSubstr("ConfigError"), HasSubstr("port " + std::to_string(port)),
                             HasSubstr("in use by another program"), HasSubstr("MASTER_PORT")));
@@ -156,7 +157,7 @@ TEST(Connect, PortOfAnotherProgramIsNamed) {
 TEST(Connect, PortOfAnotherProgramIsNamedByTheOtherRanksToo) {
   const int fd = listen_on("127.0.0.1", 0);
   const int port = port_of(fd);
-  const auto all = quickly(10s, [&] { return outcomes({local_world(1, 2, port)}, 1s); });
+  const auto all = quickly([&] { return outcomes({local_world(1, 2, port)}, 1s); });
   ::close(fd);
   EXPECT_THAT(all[0], AllOf(HasSubstr("CommError"), HasSubstr("does not answer as rank 0"),
                             HasSubstr("MASTER_PORT")));
@@ -165,7 +166,7 @@ TEST(Connect, PortOfAnotherProgramIsNamedByTheOtherRanksToo) {
 TEST(Connect, UnresolvableAddressIsNamed) {
   World world = local_world(0, 2, 29555);
   world.master_addr = "no-such-host.invalid";
-  const auto all = quickly(12s, [&] { return outcomes({world}, 60s); });
+  const auto all = quickly([&] { return outcomes({world}, patience); });
   EXPECT_THAT(all[0],
               AllOf(HasSubstr("ConfigError"), HasSubstr("'no-such-host.invalid'"), HasSubstr("MASTER_ADDR")));
 }

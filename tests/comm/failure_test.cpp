@@ -26,6 +26,11 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
+/// Seconds within which peers see that a rank has gone, on a busy machine too; else they wait for the
+/// time-out.
+constexpr double at_once = 60;
+static_assert(at_once < test::patience.count());
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -48,7 +53,7 @@ TEST(Failure, PeersOfARankThatThrowsFailAtOnceAndItsErrorIsTheOneReported) {
   } catch (const DataError& error) {
     EXPECT_STREQ(error.what(), "row 7 is broken");
   }
-  EXPECT_LT(seconds_since(start), 10);
+  EXPECT_LT(seconds_since(start), at_once);
   for (const size_t rank : {0, 2})
     EXPECT_THAT(echoes[rank], AllOf(HasSubstr("all_reduce over axis 'data' failed on rank " +
                                               std::to_string(rank) + " of 3"),
@@ -56,22 +61,21 @@ TEST(Failure, PeersOfARankThatThrowsFailAtOnceAndItsErrorIsTheOneReported) {
 }
 
 TEST(Failure, PeerThatStaysAwayIsGivenUpAfterTheTimeOut) {
-  const auto start = Clock::now();
+  std::promise<void> has_given_up;
   run_ranks(
       2,
       [&](const Group& group) {
         if (group.rank() == 1) {
-          std::this_thread::sleep_for(2500ms);
+          EXPECT_EQ(has_given_up.get_future().wait_for(60s), std::future_status::ready);
           return;
         }
         at::Tensor x = at::ones({8});
         const auto begin = Clock::now();
         EXPECT_THROW(all_reduce(x, Op::sum, group), CommError);
-        EXPECT_GT(seconds_since(begin), 0.8);
-        EXPECT_LT(seconds_since(begin), 2.4);
+        EXPECT_GT(seconds_since(begin), 1.8);
+        has_given_up.set_value();
       },
-      1s);
-  EXPECT_LT(seconds_since(start), 10);
+      2s);
 }
 
 void own_handler(int) {}
@@ -90,7 +94,7 @@ TEST(Failure, AWriteToAPeerThatWentEndsNoProcessAndAHandlerOfTheProgramStays) {
 
 TEST(Failure, PendingMayBeDroppedWhileItsPeerIsAway) {
   const auto start = Clock::now();
-  run_ranks(2, [&](const Group& group) {
+  run_ranks(2, [](const Group& group) {
     if (group.rank() == 1) {
       std::this_thread::sleep_for(300ms);
       return;
@@ -101,23 +105,23 @@ TEST(Failure, PendingMayBeDroppedWhileItsPeerIsAway) {
     EXPECT_THROW(kept->wait(), CommError);
     kept->wait();  // nothing more to wait for
   });
-  EXPECT_LT(seconds_since(start), 10);
+  EXPECT_LT(seconds_since(start), at_once);
 }
 
 TEST(Failure, ClosingAGroupDoesNotWaitForAStuckPeer) {
   LocalMeeting meeting(2);
+  std::promise<void> is_closed;
   auto stuck = std::async(std::launch::async, [&] {
     const Group group = meeting.join(1);
-    std::this_thread::sleep_for(2s);
+    return is_closed.get_future().wait_for(60s);
   });
   std::optional<Group> group = meeting.join(0);
   at::Tensor x = at::ones({8});
   std::optional<Pending> pending = start_all_reduce(x, Op::sum, *group);
-  const auto start = Clock::now();
   pending.reset();
   group.reset();
-  EXPECT_LT(seconds_since(start), 1);
-  stuck.get();
+  is_closed.set_value();
+  EXPECT_EQ(stuck.get(), std::future_status::ready) << "closing took as long as the peer was stuck";
 }
 
 TEST(Failure, PendingOutlivesItsGroup) {

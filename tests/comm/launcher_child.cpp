@@ -88,7 +88,7 @@ int rank_main(const std::vector<std::string>& arguments) {
   if (mode == "wait") return wait_for_signal(world);
   leave_pid(world.rank);
   if (mode == "idle" || (mode == "late" && world.rank == 1)) wait_for_ever();
-  const Group group = connect(world, {.timeout = std::chrono::seconds(mode == "late" ? 1 : 60)});
+  const Group group = connect(world, {.timeout = std::chrono::seconds(mode == "late" ? 1 : 1800)});
   if (mode == "sum") {
     const int64_t sum = sum_of_ranks(group);
     if (world.rank == 0) std::cout << "sum " << sum << "\n";
@@ -123,7 +123,9 @@ int main(int argc, char** argv) {
   return run_rank(0, 1, [&] {
     LaunchOptions options;
     options.pin_cores = std::getenv("PIN") != nullptr;
-    options.grace = std::chrono::milliseconds(1500);
+    // Short only where a rank does not end by itself: a busy machine must not stop one that would.
+    const bool is_waited_for = arguments.at(1) == "stubborn" || arguments.at(1) == "late";
+    options.grace = is_waited_for ? std::chrono::milliseconds(1500) : std::chrono::minutes(10);
     options.kill_after = std::chrono::milliseconds(500);
     return launch(std::stoi(arguments.at(0)), arguments, options);
   });

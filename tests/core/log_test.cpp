@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 using duoka::testing::caught;
 using duoka::testing::shown_on_terminal;
 using duoka::testing::with_stderr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
 TEST(Log, OnlyRankZeroInforms) {
@@ -184,12 +185,11 @@ TEST(Progress, IsSilentWhenQuick) {
 TEST(Progress, InAFileIsALineNowAndThenAndOneAtTheEnd) {
   const std::string out = caught([] {
     Progress progress(Log(), "reading", 4096, "bytes", 20ms);
-    progress.advance(1024);
     std::this_thread::sleep_for(25ms);
-    progress.advance(1024);
+    progress.advance(2048);
     progress.advance(2048);  // within ten seconds of the last line
   });
-  EXPECT_EQ(out, "reading: 50% 2.0 KiB of 4.0 KiB\nreading: 4.0 KiB in 0:00\n");
+  EXPECT_THAT(out, MatchesRegex("reading: 50% 2.0 KiB of 4.0 KiB\nreading: 4.0 KiB in 0:0[0-9]\n"));
 }
 
 TEST(Progress, OfMoreThanExpectedStaysAtTheWhole) {

@@ -222,7 +222,7 @@ TEST_F(TokenCacheTest, DeadWriterBlocksNobody) {
   if (writer == 0) {
     s.make_encode = [] {
       return [](int64_t i) {
-        if (i == 500) std::this_thread::sleep_for(std::chrono::seconds(60));
+        if (i == 500) std::this_thread::sleep_for(std::chrono::seconds(600));
         return outcome_of(i);
       };
     };
@@ -238,7 +238,8 @@ TEST_F(TokenCacheTest, DeadWriterBlocksNobody) {
       if (entry.path().extension() == ".partial") return true;
     return false;
   };
-  for (int i = 0; i < 500 && !has_partial(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6'000 && !has_partial(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(has_partial());
   kill(writer, SIGKILL);
   waitpid(writer, nullptr, 0);
@@ -262,7 +263,7 @@ TEST_F(TokenCacheTest, LockExcludesAndTellsOfTheWait) {
         path, [&] { was_told = true; }, std::chrono::milliseconds(30));
     has_it = true;
   });
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!was_told && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(was_told);

@@ -198,6 +198,10 @@ bool Running::has_ended() {
 void Running::note_end(int status, const rusage& used) {
   exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   peak_bytes_ = int64_t{used.ru_maxrss} << 10;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  cpu_seconds_ = seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 bool Running::wait_for_text(const std::string& words) {
@@ -224,8 +228,7 @@ Outcome Running::wait() {
     std::this_thread::sleep_for(poll_interval);
   }
   read_terminal();
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;
-  return {*exit_code_, out(), err(), taken.count(), peak_bytes_};
+  return {*exit_code_, out(), err(), cpu_seconds_, peak_bytes_};
 }
 
 Outcome run_duoka(const std::vector<std::string>& arguments, RunOptions options) {

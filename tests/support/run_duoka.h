@@ -20,8 +20,9 @@ struct RunOptions {
   std::filesystem::path folder = {};
   /// What it reads from stdin; then end of file.
   std::string input = {};
-  /// Killed with its children after so long, which is a failure of the test.
-  std::chrono::milliseconds timeout = std::chrono::seconds(60);
+  /// Killed with its children after so long, which is a failure of the test: much longer than anything here
+  /// takes on a busy machine, much shorter than what ranks wait for each other unasked (1800 s).
+  std::chrono::milliseconds timeout = std::chrono::seconds(240);
   /// Largest file it may write (ulimit -f); 0: any.
   int64_t file_size_limit = 0;
   /// Above 0: stdout and stderr are one terminal so wide, captured as `out`; 0: two files.
@@ -34,7 +35,7 @@ struct RunOptions {
 struct Outcome {
   int exit_code = -1;  ///< 128 + signal for one that was killed.
   std::string out, err;
-  double seconds = 0;
+  double cpu_seconds = 0;  ///< Processor time of it and the processes it waited for.
   int64_t peak_bytes = 0;  ///< Largest resident memory it, or a process it waited for, has had.
 
   /// Both texts and the exit code, for the message of a failing test.
@@ -72,6 +73,7 @@ class Running final {
   std::string terminal_text_;
   pid_t pid_ = -1;
   std::optional<int> exit_code_;
+  double cpu_seconds_ = 0;
   int64_t peak_bytes_ = 0;
 };
 

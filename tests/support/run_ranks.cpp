@@ -72,7 +72,7 @@ void run_ranks(int num_ranks, const std::function<void(const comm::Group&)>& bod
   for (int rank = 0; rank < num_ranks; ++rank)
     ranks.emplace_back([&, rank] { run_one(meeting, rank, body, timeout, finish); });
   // Collectives end within the time-out by themselves; only a body that is stuck elsewhere outlives it.
-  if (!finish.wait_for(num_ranks, timeout + std::chrono::seconds(5))) {
+  if (!finish.wait_for(num_ranks, timeout + std::chrono::seconds(60))) {
     std::fprintf(stderr, "run_ranks: not all of %d ranks were done after %lld ms\n", num_ranks,
                  static_cast<long long>(timeout.count()));
     std::_Exit(EXIT_FAILURE);

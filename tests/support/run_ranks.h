@@ -8,6 +8,10 @@
 
 namespace duoka::test {
 
+/// How long tests wait for what must come: so much longer than it takes, also on a machine that is busy, that
+/// a wait which ends by it is a failure. CTest's own limit (duoka_test() in cmake/) is longer.
+inline constexpr std::chrono::seconds patience{240};
+
 /// Runs `body` as `num_ranks` ranks at once: threads of this process, each with a real Gloo group (axis
 /// "data") over loopback, or the solo group for one rank. Link duoka_test_ranks.
 ///
@@ -17,6 +21,6 @@ namespace duoka::test {
 /// whole test program: it says so and exits, for a thread cannot be stopped.
 /// GoogleTest: use EXPECT_* in the body, not ASSERT_*, which would only leave that thread's function.
 void run_ranks(int num_ranks, const std::function<void(const comm::Group&)>& body,
-               std::chrono::milliseconds timeout = std::chrono::seconds(30));
+               std::chrono::milliseconds timeout = patience);
 
 }  // namespace duoka::test

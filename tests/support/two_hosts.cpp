@@ -26,7 +26,7 @@ std::unique_ptr<Running> hold(const std::string& program, Words arguments) {
   auto holder = std::make_unique<Running>(arguments, RunOptions{.program = program});
   // It has become `sleep` when its namespaces are there.
   const std::string name_file = "/proc/" + std::to_string(holder->pid()) + "/comm";
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 12'000 && holder->err().empty(); ++i) {
     if (first_line_of(name_file) == "sleep") return holder;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

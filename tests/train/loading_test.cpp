@@ -36,32 +36,29 @@ void check_peak(const Case& c, const std::filesystem::path& path, at::ScalarType
       largest = std::max(largest, static_cast<int64_t>(parameter->value.nbytes()));  // as read: f32
     }
   }
-  test::run_ranks(
-      c.num_ranks,
-      [&](const comm::Group& world) {
-        parallel::Layout layout(c.plan, world);
-        layout.share_layers(parallel::stack_of(model::read_config(path)));
-        std::unique_lock lock(one_at_a_time);
-        const int64_t before = host_allocator::live_bytes();
-        host_allocator::reset_peak();
-        const model::LoadOptions options{
-            .dtype = dtype,
-            .tensor_axis = layout.tensor_axis(),
-            .layers = layout.layers(),
-            .on_parameter = [&](Parameter& parameter) { layout.keep(parameter); },
-        };
-        const model::Decoder decoder = model::Decoder::load(path, options);
-        const int64_t kept = host_allocator::live_bytes() - before;
-        const int64_t peak = host_allocator::peak_bytes() - before;
-        constexpr int64_t small_change = 1 << 20;  // a config, the tables of rope
-        EXPECT_LE(peak, kept + largest + small_change) << "rank " << world.rank() << " of " << c.name;
-        if (c.num_ranks > 1) {
-          EXPECT_LT(kept, whole * 3 / 4) << "rank " << world.rank() << " of " << c.name;
-        }
-        lock.unlock();
-        comm::barrier(world);  // nobody frees while another counts
-      },
-      std::chrono::seconds(120));
+  test::run_ranks(c.num_ranks, [&](const comm::Group& world) {
+    parallel::Layout layout(c.plan, world);
+    layout.share_layers(parallel::stack_of(model::read_config(path)));
+    std::unique_lock lock(one_at_a_time);
+    const int64_t before = host_allocator::live_bytes();
+    host_allocator::reset_peak();
+    const model::LoadOptions options{
+        .dtype = dtype,
+        .tensor_axis = layout.tensor_axis(),
+        .layers = layout.layers(),
+        .on_parameter = [&](Parameter& parameter) { layout.keep(parameter); },
+    };
+    const model::Decoder decoder = model::Decoder::load(path, options);
+    const int64_t kept = host_allocator::live_bytes() - before;
+    const int64_t peak = host_allocator::peak_bytes() - before;
+    constexpr int64_t small_change = 1 << 20;  // a config, the tables of rope
+    EXPECT_LE(peak, kept + largest + small_change) << "rank " << world.rank() << " of " << c.name;
+    if (c.num_ranks > 1) {
+      EXPECT_LT(kept, whole * 3 / 4) << "rank " << world.rank() << " of " << c.name;
+    }
+    lock.unlock();
+    comm::barrier(world);  // nobody frees while another counts
+  });
 }
 
 TEST_P(Loading, FromGgufTakesWhatIsKeptAndOneTensor) {

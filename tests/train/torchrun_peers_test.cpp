@@ -36,8 +36,7 @@ TEST(Torchrun, GivesTheLossesOfCards) {
   std::vector<std::string> words{"--standalone", "--nproc-per-node=2", "--no-python", duoka_binary()};
   const auto command = train("torchrun");
   words.insert(words.end(), command.begin(), command.end());
-  const Outcome started =
-      run_duoka(words, {.timeout = std::chrono::seconds(120), .program = torchrun.string()});
+  const Outcome started = run_duoka(words, {.program = torchrun.string()});
   ASSERT_EQ(started.exit_code, 0) << started.all();
   EXPECT_EQ(history(folder / "torchrun", "loss").size(), 12u);
   EXPECT_EQ(history(folder / "torchrun", "loss"), history(folder / "cards", "loss"));
