@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installs duoka into a fresh folder, builds the program beside this file against it as a user would, and runs
-# it. cmake -DBUILD=… -DFOLDER=… -P check.cmake
+# Installs duoka into a fresh folder, builds the programs beside this file against it as a user would, and runs
+# them. cmake -DBUILD=… -DFOLDER=… -P check.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(code)
@@ -20,6 +20,12 @@ foreach(ranks 1 2)
   run("${FOLDER}/build/consumer" --cards ${ranks})
   if(NOT out STREQUAL "${ranks} ranks, weight 0.50\n")
     message(FATAL_ERROR "consumer --cards ${ranks}: wanted weight 0.50, found: ${out}")
+  endif()
+endforeach()
+foreach(way "" pipeline)
+  run("${FOLDER}/build/chain" ${way} --cards 2)
+  if(NOT out MATCHES "epoch 20 loss 0\\.0")
+    message(FATAL_ERROR "chain ${way} --cards 2: wanted a loss below 0.1 after epoch 20, found: ${out}")
   endif()
 endforeach()
 run("${FOLDER}/prefix/bin/duoka" --version)

@@ -64,6 +64,15 @@ TEST_F(ExamplesTest, DataParallelGivesWhatOneRankGives) {
   EXPECT_THAT(two, HasSubstr("2 ranks, norm"));
 }
 
+TEST_F(ExamplesTest, ChainGivesTheSameInEachLayout) {
+  const auto losses = numbers_after("loss", run("chain", {}, 1));
+  ASSERT_THAT(losses, SizeIs(20));
+  EXPECT_LT(losses.back(), losses.front() / 4);
+  expect_near(losses, numbers_after("loss", run("chain", {}, 2)));
+  expect_near(losses, numbers_after("loss", run("chain", {"pipeline"}, 2)));
+  expect_near(losses, numbers_after("loss", run("chain", {"pipeline"}, 4)));
+}
+
 TEST_F(ExamplesTest, ModelParallelGivesWhatOneRankGives) {
   const std::string one = run("model_parallel", {}, 1), two = run("model_parallel", {}, 2),
                     four = run("model_parallel", {}, 4);
