@@ -69,14 +69,14 @@ class Docs(unittest.TestCase):
         self.assertEqual([page.relative_to(ROOT).as_posix() for page in PAGES if page not in seen], [])
 
     def test_snippets_of_the_library_are_parts_of_programs_that_are_built(self):
-        programs = [words(text_of(path)) for path in ROOT.glob("examples/*.cpp")]
+        programs = [words(text_of(path)) for path in (*ROOT.glob("examples/*.cpp"), *ROOT.glob("tests/consumer/*.cpp"))]
         snippets = blocks(ROOT / "docs/library.md", "cpp")
         self.assertGreaterEqual(len(snippets), 4)
         for snippet in snippets:
             for part in re.split(r"^\s*// …$", snippet, flags=re.MULTILINE):  # something is left out there
                 lines = words(part)
                 found = any(lines == program[i:i + len(lines)] for program in programs for i in range(len(program)))
-                self.assertTrue(found, f"in no program of examples/:\n{part}")
+                self.assertTrue(found, f"in no program of examples/ or tests/consumer/:\n{part}")
 
     def test_types_of_the_library_are_in_the_headers_named(self):
         rows = re.findall(r"^\| (`.*?) \| `([\w/]+\.h)`.* \|$", text_of(ROOT / "docs/library.md"), re.MULTILINE)
