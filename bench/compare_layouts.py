@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the same fine-tuning of SmolLM2-135M under several layouts in turn, and prints each beside plain data parallelism.
+"""Runs the same fine-tuning of SmolLM2-135M under several layouts in turn, and prints each beside plain data parallelism. All have
+the same rows in each update, and so the same losses.
 
     bench/compare_layouts [--runs 3] [--steps 5] [--ranks 2] [--threads 1] [--bf16] [--lora] [--layouts data,ZeRO-1]
 """
@@ -14,21 +15,24 @@ LAYOUTS = {
     "ZeRO-1": ["zero_stage=1"],
     "ZeRO-2": ["zero_stage=2"],
     "ZeRO-3": ["zero_stage=3"],
-    "context": ["context_parallel_size={ranks}"],
+    "context": ["context_parallel_size={ranks}", "per_device_train_batch_size={rows}"],
     "state out": ["offload_optimizer=true"],
     "acts out": ["offload_activations=true"],
     "both out": ["offload_optimizer=true", "offload_activations=true"],
     "recompute": ["gradient_checkpointing=true"],
-    "rec., out": ["gradient_checkpointing=true", "offload_optimizer=true", "offload_activations=true"],
+    "rec. + out": ["gradient_checkpointing=true", "offload_optimizer=true", "offload_activations=true"],
 }
 
 
-def keys_of(a, rows):
-    return [f"model_name_or_path={MODEL}", f"dataset={rows}", f"max_steps={a.steps}",
+def keys_of(a, rows, more):
+    """Of keys that are there twice, the later one."""
+    keys = [f"model_name_or_path={MODEL}", f"dataset={rows}", f"max_steps={a.steps}",
             f"per_device_train_batch_size={a.micro}", f"gradient_accumulation_steps={a.accumulation}", "lora_rank=8",
             "lora_alpha=16", "learning_rate=4e-4", "lr_scheduler_type=constant", "disable_shuffling=true",
             f"cutoff_len={CUTOFF}", f"bf16={'true' if a.bf16 else 'false'}",
             f"finetuning_type={'lora' if a.lora else 'full'}"]
+    keys += [key.format(ranks=a.ranks, rows=a.micro * a.ranks) for key in more]
+    return [f"{name}={value}" for name, value in dict(key.split("=", 1) for key in keys).items()]
 
 
 def one_run(a, keys, folder):
@@ -45,7 +49,10 @@ def main():
     parser.add_argument("--lora", action="store_true", help="adapters instead of the whole model")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="which of them; data is always there")
     a = parser.parse_args()
-    chosen = {name: keys for name, keys in LAYOUTS.items() if name in ["data", *a.layouts.split(",")]}
+    names = ["data", *a.layouts.split(",")]
+    if unknown := sorted(set(names) - set(LAYOUTS)):
+        parser.error(f"--layouts: no {', '.join(unknown)}; there are {', '.join(LAYOUTS)}")
+    chosen = {name: keys for name, keys in LAYOUTS.items() if name in names}
     with folder_for_a_while() as folder:
         compare(a, chosen, folder)
 
@@ -55,8 +62,7 @@ def compare(a, chosen, folder):
     results = {name: [] for name in chosen}
     for i in range(a.runs):
         for name, keys in chosen.items():
-            more = [key.format(ranks=a.ranks) for key in keys]
-            results[name].append(one_run(a, keys_of(a, rows) + more, folder))
+            results[name].append(one_run(a, keys_of(a, rows, keys), folder))
         print(f"run {i + 1} of {a.runs}:", {name: round(r[-1]["tokens/s"], 1) for name, r in results.items()}, flush=True)
     print(f"\nSmolLM2-135M {'LoRA r8' if a.lora else 'full'}, {'bf16' if a.bf16 else 'f32'}, {a.ranks} ranks x {a.threads} "
           f"threads, {a.micro} rows x {a.accumulation} accumulated, {a.steps} updates, load now {os.getloadavg()[0]:.1f}")
