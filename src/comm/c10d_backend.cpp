@@ -344,8 +344,8 @@ std::shared_ptr<Wires> make_wires(std::shared_ptr<KeyStore> store, const WiresOp
   } catch (const std::exception& error) {
     throw CommError(text("rank ", options.rank, " of ", options.size, " could not connect to its peers from ",
                          options.address, ": ", transport_reason(error),
-                         ". Is this address reached from the ",
-                         "machines of all ranks? GLOO_SOCKET_IFNAME names another network interface"));
+                         ". Another rank has ended (its own message tells why), or the machines of all ranks "
+                         "do not reach this address; GLOO_SOCKET_IFNAME names another network interface"));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "comm/c10d_backend.h"
+#include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/log.h"
 #include "duoka/core/text.h"
@@ -105,11 +106,14 @@ void enter_join_table(KeyStore& store, const World& world, const std::string& na
 Group join_group(std::shared_ptr<KeyStore> store, const World& world, const std::string& address,
                  const ConnectOptions& options) {
   enter_join_table(*store, world, process_name(), options.timeout);
-  return Group(options.axis, make_wires(std::move(store), {.rank = world.rank,
-                                                           .size = world.size,
-                                                           .timeout = options.timeout,
-                                                           .address = address,
-                                                           .cuda_device = options.cuda_device}));
+  const Group group(options.axis, make_wires(std::move(store), {.rank = world.rank,
+                                                                .size = world.size,
+                                                                .timeout = options.timeout,
+                                                                .address = address,
+                                                                .cuda_device = options.cuda_device}));
+  // Some may still be connecting: a rank that left now would be a connection that they never get.
+  barrier(group);
+  return group.renamed(options.axis);  // counts from here
 }
 
 std::string process_name() {

@@ -102,8 +102,6 @@ std::vector<std::string> rank_environment(int rank, int num_ranks, int port, int
   if (rank == 0) out.push_back(text("DUOKA_LISTEN_FD=", listen_fd));
   if (!is_set("OMP_NUM_THREADS"))
     out.push_back(text("OMP_NUM_THREADS=", std::max(1, usable_cores() / num_ranks)));
-  // libtorch warns on stderr when a peer goes; which one went first is the launcher's to say.
-  if (!is_set("TORCH_CPP_LOG_LEVEL")) out.emplace_back("TORCH_CPP_LOG_LEVEL=ERROR");
   out.insert(out.end(), options.environment.begin(), options.environment.end());
   return out;
 }

@@ -58,12 +58,14 @@ struct ConnectOptions {
   int cuda_device = -1;
 };
 
-/// Brings the ranks of `world` together. Collective: each rank calls it once. Solo for size 1.
+/// Brings the ranks of `world` together. Collective: each rank calls it once. Solo for size 1. Returns when
+/// every rank is connected to every other.
 ///
 /// Ranks enter a table kept by rank 0 before any wire is made, so that what is wrong is said by name:
 ///  - a peer missing after options.timeout: CommError "1 of 2 joined … missing: rank 1 …";
 ///  - the same rank twice, or ranks that disagree on the number of ranks: ConfigError, on all ranks, at once;
-///  - master_addr does not resolve, master_port is in use: ConfigError with the value and the variable.
+///  - master_addr does not resolve, master_port is in use: ConfigError with the value and the variable;
+///  - a peer ends, or does not reach this rank, while wires are made: CommError.
 /// While waiting rank 0 says on stderr who is missing, first after 10 seconds.
 /// Ignores SIGPIPE in this process, unless the program has set it: a peer that goes is a CommError.
 Group connect(const World& world, const ConnectOptions& options = {});
