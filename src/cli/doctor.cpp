@@ -190,9 +190,8 @@ int doctor(std::ostream& out, const DoctorOptions& options, int columns) {
   report_machine(report, options);
   report_environment(report);
   report_wires(report, with_nccl, num_usable);
-  return report.conclude(
-      num_usable > 0 ? text("training can run here, on ", num_usable, num_usable == 1 ? " card" : " cards")
-                     : "training can run here, on the CPU");
+  return report.conclude(num_usable > 0 ? text("training can run here, on ", counted(num_usable, "card"))
+                                        : "training can run here, on the CPU");
 }
 
 }  // namespace duoka::cli

@@ -38,7 +38,7 @@ int eval_on(const TrainArguments& arguments, RankContext& context) {
   const int64_t num_batches = loader.num_updates(0);
   parallel::LossSums sums;
   {
-    Progress progress(log, "evaluating", num_batches, "batches");
+    Progress progress(log, "evaluating", num_batches, "batch");
     for (int64_t i = 0; i < num_batches; ++i) {
       data::Update batch = loader.get(0, i);
       for (Stream& stream : batch.streams) stream.is_training = false;
@@ -77,7 +77,7 @@ const Command eval_command{
     [](int columns) { return inspect_options().help(columns); },
     [] { return inspect_options().json_schema("duoka eval"); },
     [] { return inspect_options().markdown(); },
-    /*takes_cards=*/true,
+    rank_flags(),
 };
 
 }  // namespace duoka::cli

@@ -37,7 +37,8 @@ Mesh::Mesh(Group world, const MeshShape& shape) : world_(std::move(world)), shap
     if (shape.size(axis) < 1)
       throw ConfigError(text(axis_name(axis), " = ", shape.size(axis), "; wanted 1 or more"));
   if (shape.num_ranks() != world_.size())
-    throw ConfigError(text("a mesh of ", shape.num_ranks(), " ranks for a job of ", world_.size()));
+    throw ConfigError(
+        text("a mesh of ", counted(shape.num_ranks(), "rank"), " for a job of ", world_.size()));
   int rest = world_.rank();
   for (int i = num_axes - 1; i >= 0; --i) {
     const int size = shape.size(all_axes[static_cast<size_t>(i)]);

@@ -85,7 +85,8 @@ int run_main(int argc, const char* const* argv, const std::function<void(const S
     cards = take_cards(arguments);
     if (cards > 0 && world.launcher != Launcher::none)
       throw ConfigError(text("--cards ", cards, " under ", launcher_name(world.launcher),
-                             ", which has started ", world.size, " ranks already; leave --cards out"));
+                             ", which has started ", counted(world.size, "rank"),
+                             " already; leave --cards out"));
     return cards > 0 ? launch(cards, arguments) : 0;
   });
   if (trouble != 0 || cards > 0) return trouble;

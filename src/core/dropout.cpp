@@ -17,6 +17,7 @@
 #include "core/dropout_rows.h"
 #include "duoka/core/error.h"
 #include "duoka/core/philox.h"
+#include "duoka/core/text.h"
 
 namespace duoka {
 
@@ -90,8 +91,7 @@ at::Tensor row_key_halves(const Stream& stream, int shift) {
 
 Dropout::Dropout(double p, uint64_t site_key, int64_t first_column)
     : p_(p), site_key_(site_key), first_column_(first_column) {
-  if (!(p >= 0 && p < 1))
-    throw ConfigError("dropout = " + std::to_string(p) + "; wanted 0 or more and below 1");
+  if (!(p >= 0 && p < 1)) throw ConfigError(text("dropout = ", p, "; wanted 0 or more and below 1"));
 }
 
 at::Tensor Dropout::apply(const at::Tensor& x, const Stream& stream) const {

@@ -111,14 +111,16 @@ void Progress::advance(int64_t count) {
 }
 
 std::string Progress::amount(int64_t count) const {
-  return unit_ == "bytes" ? bytes_text(count) : text(count_text(count), " ", unit_);
+  return unit_ == "byte" ? bytes_text(count) : counted(count, unit_);
 }
 
 std::string Progress::line(bool with_bar) const {
   const double share =
       total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 0;
   std::string out = text(what_, ": ", static_cast<int>(share * 100), "% ");
-  const std::string tail = text(amount(done_), " of ", amount(total_));
+  // The unit once: "236 of 272 tensors".
+  const std::string tail =
+      text(unit_ == "byte" ? bytes_text(done_) : count_text(done_), " of ", amount(total_));
   const int room = log_.columns() - static_cast<int>(out.size() + tail.size()) - 4;
   if (with_bar && room >= 10) {
     const auto full = static_cast<size_t>(share * std::min(room, 40));

@@ -149,4 +149,13 @@ std::string count_text(int64_t count) {
   return out;
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  std::string out = count_text(count) + " ";
+  if (count == 1) return out.append(noun);
+  const char before_last = noun.size() > 1 ? noun[noun.size() - 2] : ' ';
+  if (noun.ends_with('y') && std::string_view("aeiou").find(before_last) == std::string_view::npos)
+    return out.append(noun.substr(0, noun.size() - 1)).append("ies");
+  return out.append(noun).append(noun.ends_with("ch") ? "es" : "s");
+}
+
 }  // namespace duoka

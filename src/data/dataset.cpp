@@ -167,7 +167,7 @@ TokenCache::Counts Dataset::counts() const {
 
 std::string summary(const TokenCache::Counts& counts) {
   return text("rows read ", counts.num_read, ", used ", counts.num_used, ", refused ", counts.num_refused,
-              ", cut ", counts.num_cut, "; longest ", counts.longest, " tokens");
+              ", cut ", counts.num_cut, "; longest ", counted(counts.longest, "token"));
 }
 
 namespace {
@@ -200,8 +200,8 @@ int64_t num_held_out(double val_size, int64_t num_rows) {
     throw ConfigError(text("val_size = ", val_size, "; wanted a share under 1 or a whole number of rows"));
   const double rows = val_size < 1 ? std::ceil(val_size * static_cast<double>(num_rows)) : val_size;
   if (rows >= static_cast<double>(num_rows))
-    throw ConfigError(text("val_size = ", val_size, " holds out ", rows, " of ", num_rows,
-                           " rows and leaves none to train on"));
+    throw ConfigError(text("val_size = ", val_size, " holds out ", rows, " of ", counted(num_rows, "row"),
+                           " and leaves none to train on"));
   return static_cast<int64_t>(rows);
 }
 

@@ -38,7 +38,8 @@ void add_history(const JsonObject& row, const RowFormat& format, Conversation& c
   for (const JsonValue item : array_of(*history)) {
     const JsonArray pair = array_of({item, "an entry of " + history->where});
     if (pair.size() != 2)
-      throw DataError(text("an entry of ", history->where, ": found ", pair.size(), " values, wanted 2"));
+      throw DataError(text("an entry of ", history->where, ": found ",
+                           counted(static_cast<int64_t>(pair.size()), "value"), ", wanted 2"));
     add_turn(conversation, "user", text_of({pair.at(0).value(), "a question in " + history->where}));
     add_turn(conversation, "assistant", text_of({pair.at(1).value(), "an answer in " + history->where}));
   }

@@ -76,7 +76,7 @@ void write_rows(std::ostream& out, const RowSet& rows, const Tokenizer& tokenize
     std::vector<int32_t> labels;
     rows.read(i, ids, labels);
     const RowLength& length = rows.lengths()[static_cast<size_t>(i)];
-    out << "\nrow " << rows.id(i) << ": " << length.num_tokens << " tokens, " << length.num_trained
+    out << "\nrow " << rows.id(i) << ": " << counted(length.num_tokens, "token") << ", " << length.num_trained
         << " trained\n"
         << marked_tokens(ids, labels, tokenizer, options.has_colors, options.max_row_tokens) << "\n";
   }
@@ -111,12 +111,12 @@ void write_totals(std::ostream& out, const RowSet& rows, const InspectOptions& o
   }
   const TokenCache::Counts counts = rows.dataset().counts();
   out << "\n"
-      << count_text(rows.size()) << " rows, " << count_text(tokens) << " tokens, " << count_text(trained)
+      << counted(rows.size(), "row") << ", " << counted(tokens, "token") << ", " << count_text(trained)
       << " trained; " << counts.num_cut << " cut at " << options.cutoff_len << ", the longest had "
       << count_text(counts.longest) << "\n";
   const EpochPlan plan = plan_epoch(rows.lengths(), options.pack, 0);
-  out << count_text(plan.num_streams()) << " micro-batches in " << count_text(plan.num_updates())
-      << " updates an epoch";
+  out << counted(plan.num_streams(), "micro-batch") << " in " << counted(plan.num_updates(), "update")
+      << " an epoch";
   if (options.pack.is_packing)
     out << "; packing fills " << std::fixed << std::setprecision(1)
         << 100 * plan.fill(options.pack.tokens_per_stream) << " % of " << options.pack.tokens_per_stream
@@ -133,7 +133,7 @@ std::string marked_tokens(std::span<const int32_t> ids, std::span<const int32_t>
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids.size() > limit && i == limit / 2) {
       const size_t left_out = ids.size() - limit / 2 * 2;
-      out += text(" … ", left_out, " tokens … ");
+      out += text(" … ", counted(static_cast<int64_t>(left_out), "token"), " … ");
       i += left_out;
     }
     out += marked(shown_token(ids[i], tokenizer), labels[i] != not_trained, has_colors, i);

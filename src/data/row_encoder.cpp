@@ -56,7 +56,8 @@ EncodedRow RowEncoder::encode_text(const std::string& content) const {
   if (!has_eos) ids.push_back(eos);
   if (const auto bos = tokenizer_->bos_id(); bos && ids.size() > 1 && ids[0] == *bos && ids[1] == *bos) {
     ids.erase(ids.begin());
-    row.warnings.emplace_back("the text begins with the BOS token, which the tokenizer adds too; one was kept");
+    row.warnings.emplace_back(
+        "the text begins with the BOS token, which the tokenizer adds too; one was kept");
   }
   row.labels = ids;
   row.labels.front() = not_trained;
@@ -72,7 +73,7 @@ RowOutcome RowEncoder::encode(const RowContent& content) const {
   outcome.full_tokens = static_cast<int64_t>(row.ids.size());
   outcome.warnings = std::move(row.warnings);
   if (row.ids.empty() || !has_target(row)) {
-    outcome.refusal = text("no token to train in ", outcome.full_tokens, " tokens");
+    outcome.refusal = text("no token to train in ", counted(outcome.full_tokens, "token"));
     return outcome;
   }
   const auto cutoff = static_cast<size_t>(rules_.cutoff_len);
@@ -86,7 +87,7 @@ RowOutcome RowEncoder::encode(const RowContent& content) const {
   }
   if (outcome.rows.empty())
     outcome.refusal = text("prompt fills the cutoff: no trained token among the first ", rules_.cutoff_len,
-                           " of ", outcome.full_tokens, " tokens");
+                           " of ", counted(outcome.full_tokens, "token"));
   return outcome;
 }
 

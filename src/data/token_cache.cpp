@@ -55,7 +55,7 @@ void build(const CacheSource& source, const fs::path& path, const Log& log) {
   const int64_t num_blocks = (source.num_rows + rows_a_block - 1) / rows_a_block;
   TokenWriter writer(path, source.key);
   Progress progress(log, "tokenising " + fs::path(source.data_path).filename().string(), source.num_rows,
-                    "rows");
+                    "row");
   std::string first_refusal;
   OrderedParallel<Block> blocks(num_blocks, std::max(1, source.num_threads), [&source] {
     return [encode = source.make_encode(), &source](int64_t block) {
@@ -78,7 +78,8 @@ void build(const CacheSource& source, const fs::path& path, const Log& log) {
     progress.advance(static_cast<int64_t>(outcomes.size()));
   });
   if (writer.footer().num_used == 0)
-    throw DataError(text(source.data_path, ": 0 of ", source.num_rows, " rows usable; ", first_refusal));
+    throw DataError(
+        text(source.data_path, ": 0 of ", counted(source.num_rows, "row"), " usable; ", first_refusal));
   writer.commit();
 }
 

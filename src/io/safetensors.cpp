@@ -136,7 +136,8 @@ class HeaderReader {
   Range range(const std::string& name, const Json& value, uint64_t data_size) const {
     const Json& offsets = require_array(value, "data_offsets", text(origin_, ": tensor ", printable(name)));
     if (offsets.size() != 2)
-      refuse(text("tensor ", name, ": data_offsets has ", offsets.size(), " numbers; wanted 2"));
+      refuse(text("tensor ", name, ": data_offsets has ",
+                  counted(static_cast<int64_t>(offsets.size()), "number"), "; wanted 2"));
     const Range range{count(offsets[0], name, "data_offsets"), count(offsets[1], name, "data_offsets")};
     if (range.begin > range.end || range.end > data_size)
       refuse(text("tensor ", name, ": data_offsets [", range.begin, ", ", range.end,

@@ -43,7 +43,7 @@ void export_folder(const std::filesystem::path& folder, ModelConfig config, cons
   int64_t num_bytes = 0;
   for (const auto& spec : specs) num_bytes += spec.num_bytes();
   io::WeightsWriter writer(folder, specs, options.max_shard_bytes);
-  Progress progress(options.log, "writing weights", num_bytes, "bytes");
+  Progress progress(options.log, "writing weights", num_bytes, "byte");
   for (const auto& spec : writer.tensors()) {
     write_tensor(writer, spec, source.tensor(spec.name));
     progress.advance(spec.num_bytes());

@@ -143,8 +143,8 @@ void check_prompt(std::span<const int64_t> prompt, const ModelConfig& config) {
       throw StateError(
           text("token id ", id, " of the prompt is not in the vocabulary of ", config.vocab_size));
   if (static_cast<int64_t>(prompt.size()) > most_positions(config))
-    throw ConfigError(
-        text("the prompt has ", prompt.size(), " tokens; this model takes ", most_positions(config)));
+    throw ConfigError(text("the prompt has ", counted(static_cast<int64_t>(prompt.size()), "token"),
+                           "; this model takes ", most_positions(config)));
 }
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "duoka/core/error.h"
+#include "duoka/core/text.h"
 
 namespace duoka::model {
 
@@ -87,9 +88,7 @@ std::vector<double> yarn(const RopeConfig& config) {
 }
 
 void require(bool holds, const char* field, double found, const char* wanted) {
-  if (!holds)
-    throw FormatError("rotary embedding: " + std::string(field) + " = " + std::to_string(found) +
-                      "; wanted " + wanted);
+  if (!holds) throw FormatError(text("rotary embedding: ", field, " = ", found, "; wanted ", wanted));
 }
 
 }  // namespace

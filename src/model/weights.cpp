@@ -140,15 +140,15 @@ void check_tensors(const WeightSource& source, const ModelConfig& config) {
   if (left.empty()) return;
   const size_t count = left.size();
   if (count > 3) left.resize(3);
-  throw FormatError(text(source.path(), ": ", count,
-                         " tensor(s) have no place in the model that its config describes: ", join(left),
-                         count > 3 ? ", …" : ""));
+  throw FormatError(
+      text(source.path(), ": ", counted(static_cast<int64_t>(count), "tensor"), count == 1 ? " has" : " have",
+           " no place in the model that its config describes: ", join(left), count > 3 ? ", …" : ""));
 }
 
 Weights::Weights(const WeightSource& source, at::ScalarType dtype, at::Device device, const Log& log)
     : source_(source), dtype_(dtype), device_(device) {
   progress_ = std::make_unique<Progress>(log, "loading " + source.path(),
-                                         static_cast<int64_t>(source.names().size()), "tensors");
+                                         static_cast<int64_t>(source.names().size()), "tensor");
 }
 
 Weights::~Weights() = default;

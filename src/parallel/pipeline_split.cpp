@@ -14,10 +14,12 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 void check_enough(int64_t num_layers, int num_stages) {
-  if (num_stages < 1) throw ConfigError(text("a pipeline of ", num_stages, " stages; wanted at least 1"));
+  if (num_stages < 1)
+    throw ConfigError(text("a pipeline of ", counted(num_stages, "stage"), "; wanted at least 1"));
   if (num_layers < num_stages)
-    throw ConfigError(text("a pipeline of ", num_stages, " stages needs a layer for each, but the model has ",
-                           num_layers, "; lower pipeline_parallel_size or the stages a rank has"));
+    throw ConfigError(text("a pipeline of ", counted(num_stages, "stage"),
+                           " needs a layer for each, but the model has ", num_layers,
+                           "; lower pipeline_parallel_size or the stages a rank has"));
 }
 
 /// Splits into `num_stages` neighbouring parts of at least one layer: value(cost of the first, value(…))
@@ -77,10 +79,11 @@ void check_split(std::span<const int64_t> layers, int64_t num_layers, int num_st
   std::vector<std::string> words;
   for (const int64_t count : layers) words.push_back(std::to_string(count));
   const std::string wanted =
-      text("; wanted ", num_stages, " numbers, each at least 1, whose sum is ", num_layers,
+      text("; wanted ", counted(num_stages, "number"), ", each at least 1, whose sum is ", num_layers,
            ", or leave pipeline_split out and layers are spread by what they cost");
   if (static_cast<int64_t>(layers.size()) != num_stages)
-    throw ConfigError(text("pipeline_split = ", join(words), " has ", layers.size(), " numbers", wanted));
+    throw ConfigError(text("pipeline_split = ", join(words), " has ",
+                           counted(static_cast<int64_t>(layers.size()), "number"), wanted));
   if (std::ranges::any_of(layers, [](int64_t count) { return count < 1; }))
     throw ConfigError(text("pipeline_split = ", join(words), " has a stage without a layer", wanted));
   int64_t sum = 0;

@@ -82,7 +82,8 @@ void refuse_unknown(const fs::path& folder, const std::set<std::string>& saved,
   if (unknown.empty()) return;
   throw FormatError(
       text(folder.string(), " also holds ", unknown.front(),
-           unknown.size() > 1 ? text(" and ", unknown.size() - 1, " more entries") : "",
+           unknown.size() > 1 ? text(" and ", counted(static_cast<int64_t>(unknown.size()) - 1, "more entry"))
+                              : "",
            ", which this run does not have; resume with the optimizer and the selection of trained "
            "parameters it was made with"));
 }

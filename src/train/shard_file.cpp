@@ -90,7 +90,7 @@ void write_shard(const std::filesystem::path& path, std::span<const Slot> slots,
   }
   io::SafetensorsWriter writer(path, specs, {{"format", "pt"}, {slices_key, slices.dump()}});
   std::optional<Progress> progress;
-  if (log != nullptr) progress.emplace(*log, "writing checkpoint", num_bytes, "bytes");
+  if (log != nullptr) progress.emplace(*log, "writing checkpoint", num_bytes, "byte");
   std::optional<parallel::SlotLease> lease;  // what a slot holds comes together, but for the step count
   const Slot* leased = nullptr;
   for (const io::TensorSpec& spec : writer.tensors()) {

@@ -75,9 +75,9 @@ std::pair<int64_t, int64_t> trained_layers(const model::ModelConfig& config,
                                            int64_t freeze_trainable_layers) {
   const int64_t n = freeze_trainable_layers, num_layers = config.num_layers;
   if (n > num_layers || n < -num_layers)
-    throw ConfigError(text("freeze_trainable_layers = ", n, " but the model has ", num_layers,
-                           " layers; wanted 0 (all), or a number between ", -num_layers, " and ",
-                           num_layers));
+    throw ConfigError(text("freeze_trainable_layers = ", n, " but the model has ",
+                           counted(num_layers, "layer"), "; wanted 0 (all), or a number between ",
+                           -num_layers, " and ", num_layers));
   if (n == 0) return {0, num_layers};
   return n > 0 ? std::pair{num_layers - n, num_layers} : std::pair{int64_t{0}, -n};
 }

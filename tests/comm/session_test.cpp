@@ -58,7 +58,7 @@ TEST(RunMain, RefusesWhatStartsNoRanks) {
   EXPECT_THAT(nothing.err, HasSubstr("wanted a number of ranks behind it"));
   const Outcome twice = run({"--cards", "2"}, {"RANK=0", "WORLD_SIZE=1"});
   EXPECT_EQ(twice.exit_code, 2) << twice.all();
-  EXPECT_THAT(twice.err, HasSubstr("has started 1 ranks already; leave --cards out"));
+  EXPECT_THAT(twice.err, HasSubstr("has started 1 rank already; leave --cards out"));
   const Outcome half = run({}, {"RANK=0"});
   EXPECT_EQ(half.exit_code, 2) << half.all();
   EXPECT_THAT(half.err, HasSubstr("WORLD_SIZE"));

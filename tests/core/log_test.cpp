@@ -155,19 +155,19 @@ TEST_F(Terminal, ColumnsAreThoseItHas) {
 
 TEST_F(Terminal, ProgressIsABarThatIsTakenAwayAtTheEnd) {
   const std::string shown = shown_on_terminal(80, [] {
-    Progress progress(Log(), "reading", 2000, "rows", 0ms);
+    Progress progress(Log(), "reading", 2000, "row", 0ms);
     progress.advance(500);
     progress.advance(1);  // too soon to draw anew
   });
   EXPECT_EQ(shown,
-            "\r\x1b[Kreading: 25% [##########..............................] 500 rows of 2,000 rows"
+            "\r\x1b[Kreading: 25% [##########..............................] 500 of 2,000 rows"
             "\r\x1b[Kreading: 501 rows in 0:00\n");
 }
 
 TEST_F(Terminal, ProgressFitsAnyWidth) {
   for (const int columns : {2, 10, 30, 45, 60, 200}) {
     const std::string shown = shown_on_terminal(columns, [] {
-      Progress progress(Log(), "tokenising 数据.jsonl", 1'000'000, "rows", 0ms);
+      Progress progress(Log(), "tokenising 数据.jsonl", 1'000'000, "row", 0ms);
       progress.advance(123'456);
     });
     const std::string bar = shown.substr(0, shown.find('\r', 1));
@@ -179,12 +179,12 @@ TEST_F(Terminal, ProgressFitsAnyWidth) {
 }
 
 TEST(Progress, IsSilentWhenQuick) {
-  EXPECT_EQ(caught([] { Progress(Log(), "reading", 10, "rows").advance(10); }), "");
+  EXPECT_EQ(caught([] { Progress(Log(), "reading", 10, "row").advance(10); }), "");
 }
 
 TEST(Progress, InAFileIsALineNowAndThenAndOneAtTheEnd) {
   const std::string out = caught([] {
-    Progress progress(Log(), "reading", 4096, "bytes", 20ms);
+    Progress progress(Log(), "reading", 4096, "byte", 20ms);
     std::this_thread::sleep_for(25ms);
     progress.advance(2048);
     progress.advance(2048);  // within ten seconds of the last line
@@ -193,15 +193,15 @@ TEST(Progress, InAFileIsALineNowAndThenAndOneAtTheEnd) {
 }
 
 TEST(Progress, OfMoreThanExpectedStaysAtTheWhole) {
-  const std::string out = caught([] { Progress(Log(), "reading", 10, "rows", 0ms).advance(25); });
-  EXPECT_THAT(out, StartsWith("reading: 100% 25 rows of 10 rows\n"));
-  const std::string unknown = caught([] { Progress(Log(), "reading", 0, "rows", 0ms).advance(25); });
-  EXPECT_THAT(unknown, StartsWith("reading: 0% 25 rows of 0 rows\n"));
+  const std::string out = caught([] { Progress(Log(), "reading", 10, "row", 0ms).advance(25); });
+  EXPECT_THAT(out, StartsWith("reading: 100% 25 of 10 rows\n"));
+  const std::string unknown = caught([] { Progress(Log(), "reading", 0, "row", 0ms).advance(25); });
+  EXPECT_THAT(unknown, StartsWith("reading: 0% 25 of 0 rows\n"));
 }
 
 TEST(Progress, NameOfAFileDrivesNoTerminal) {
-  const std::string out = caught([] { Progress(Log(), "reading a\x1b[2J\n", 10, "rows", 0ms).advance(5); });
-  EXPECT_EQ(out, "reading a\\x1B[2J\\x0A: 50% 5 rows of 10 rows\nreading a\\x1B[2J\\x0A: 5 rows in 0:00\n");
+  const std::string out = caught([] { Progress(Log(), "reading a\x1b[2J\n", 10, "row", 0ms).advance(5); });
+  EXPECT_EQ(out, "reading a\\x1B[2J\\x0A: 50% 5 of 10 rows\nreading a\\x1B[2J\\x0A: 5 rows in 0:00\n");
 }
 
 }  // namespace

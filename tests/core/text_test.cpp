@@ -71,6 +71,16 @@ TEST(CountText, GroupsThousands) {
   EXPECT_EQ(count_text(-1234567), "-1,234,567");
 }
 
+TEST(Counted, NounFollowsTheNumber) {
+  EXPECT_EQ(counted(0, "row"), "0 rows");
+  EXPECT_EQ(counted(1, "row"), "1 row");
+  EXPECT_EQ(counted(2048, "token"), "2,048 tokens");
+  EXPECT_EQ(counted(1, "entry"), "1 entry");
+  EXPECT_EQ(counted(3, "entry"), "3 entries");
+  EXPECT_EQ(counted(3, "key"), "3 keys");
+  EXPECT_EQ(counted(4, "micro-batch"), "4 micro-batches");
+}
+
 TEST(Wrapped, BreaksAtSpaces) {
   EXPECT_EQ(wrapped("", 4, 10), "");
   EXPECT_EQ(wrapped("one two three", 0, 100), "one two three");

@@ -230,7 +230,7 @@ TEST(JinjaErrors, Arguments) {
       {R"({{ {}.get() }})", R"(t.jinja:1: get() needs a key, in `{}.get()`)"},
       {R"({{ range() }})", R"(t.jinja:1: range needs at least one number, in `range()`)"},
       {R"({% macro m(a) %}{% endmacro %}{{ m(1, 2) }})",
-       R"(t.jinja:1: macro 'm' takes 1 arguments at most, not 2, in `m(1, 2)`)"},
+       R"(t.jinja:1: macro 'm' takes 1 argument at most, not 2, in `m(1, 2)`)"},
       {R"({% macro m(a) %}{% endmacro %}{{ m(b=1) }})",
        R"(t.jinja:1: macro 'm' has no argument named 'b', in `m(b=1)`)"},
       {R"({% macro m(a) %}{% endmacro %}{{ m(1, a=2) }})",

@@ -83,7 +83,7 @@ TEST(CheckTensors, NamesWhatIsWrong) {
   ModelConfig shallower = config;
   shallower.num_layers = 1;
   const auto message = error(shallower);
-  EXPECT_NE(message.find("9 tensor(s) have no place"), std::string::npos) << message;
+  EXPECT_NE(message.find("9 tensors have no place"), std::string::npos) << message;
   EXPECT_NE(message.find("model.layers.1."), std::string::npos);
 }
 

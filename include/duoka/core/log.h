@@ -40,7 +40,8 @@ class Log {
 /// ten seconds elsewhere; a final line if anything was shown. Call advance() from one thread.
 class Progress {
  public:
-  /// `unit`: what is counted, "rows"; "bytes" is printed with binary units. `quiet`: how long it is silent.
+  /// `unit`: one of what is counted, "row"; "byte" is printed with binary units. `quiet`: how long it is
+  /// silent.
   Progress(const Log& log, std::string what, int64_t total, std::string unit,
            std::chrono::milliseconds quiet = std::chrono::seconds(1));
   ~Progress();

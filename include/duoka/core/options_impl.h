@@ -34,7 +34,8 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 
 inline const std::string& single(const OptionValue& value) {
   if (value.is_list || value.items.size() != 1)
-    throw ConfigError(text("found a list of ", value.items.size(), " values; wanted a single one"));
+    throw ConfigError(text("found a list of ", counted(static_cast<int64_t>(value.items.size()), "value"),
+                           "; wanted a single one"));
   return value.items.front();
 }
 

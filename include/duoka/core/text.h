@@ -39,5 +39,7 @@ std::string bytes_text(int64_t bytes);
 std::string duration_text(double seconds);
 /// 123456 -> "123,456".
 std::string count_text(int64_t count);
+/// A number of things, `noun` as of one of them: "1 card", "2,048 tokens", "3 entries", "4 micro-batches".
+std::string counted(int64_t count, std::string_view noun);
 
 }  // namespace duoka

@@ -17,7 +17,8 @@ const Value* Arguments::find(std::string_view name) const {
 std::vector<std::optional<Value>> bind(std::string_view what, const Arguments& arguments,
                                        const std::vector<std::string_view>& names) {
   if (arguments.positional.size() > names.size()) {
-    throw Fault{text(what, " takes ", names.size(), " arguments at most, not ", arguments.positional.size())};
+    throw Fault{text(what, " takes ", counted(static_cast<int64_t>(names.size()), "argument"),
+                     " at most, not ", arguments.positional.size())};
   }
   std::vector<std::optional<Value>> bound(names.size());
   std::copy(arguments.positional.begin(), arguments.positional.end(), bound.begin());

@@ -137,7 +137,8 @@ void Interpreter::assign(const Target& target, const Value& value, Scope* scope)
   if (!target.parts.empty()) {
     const Values items = iterate(session_, value);
     if (items.size() != target.parts.size()) {
-      throw Fault{text("cannot unpack ", items.size(), " values into ", target.parts.size(), " names")};
+      throw Fault{text("cannot unpack ", counted(static_cast<int64_t>(items.size()), "value"), " into ",
+                       counted(static_cast<int64_t>(target.parts.size()), "name"))};
     }
     for (size_t i = 0; i < items.size(); ++i) assign(target.parts[i], items[i], scope);
     return;

@@ -60,8 +60,9 @@ void read_layer_windows(const io::Json& json, const std::string& origin, ModelCo
   const int64_t first = io::optional_int(json, "max_window_layers", origin).value_or(28);
   const io::Json* types = io::optional_array(json, "layer_types", origin);
   if (types && static_cast<int64_t>(types->size()) != config.num_layers)
-    throw FormatError(
-        text(origin, ": layer_types has ", types->size(), " entries for ", config.num_layers, " layers"));
+    throw FormatError(text(origin, ": layer_types has ",
+                           counted(static_cast<int64_t>(types->size()), "entry"), " for ",
+                           counted(config.num_layers, "layer")));
   for (int64_t i = 0; i < config.num_layers; ++i) {
     const auto at = static_cast<size_t>(i);
     const bool is_windowed = types ? is_windowed_type((*types)[at], origin) : i >= first;
