@@ -48,7 +48,7 @@ class Trainer::Impl {
     RunState saved = load_checkpoint(checkpoint, parts_.engine.slots(), parts_.engine.group(), is_verified);
     parts_.engine.publish();
     for (const std::string& difference : differences(saved.settings, options_.settings))
-      if (parts_.log.rank() == 0) parts_.log.warning(text("resuming with another ", difference));
+      if (parts_.log.rank() == 0) parts_.log.warning(text("resuming with another setting: ", difference));
     parts_.schedule.load_state(saved.schedule_state);
     saved.settings = options_.settings;
     run_ = std::move(saved);
@@ -125,8 +125,9 @@ Trainer::Impl::Position Trainer::Impl::position() {
   const int64_t num_twice = std::min(run_.rows_in_epoch, plan->num_rows()) - plan->rows_before(at.index);
   if (num_twice > 0 && is_main())
     parts_.log.warning(
-        text("updates have another size than in the checkpoint, which ends within one of now: ", num_twice,
-             " rows of epoch ", run_.epoch, " are trained on twice"));
+        text("updates have another size than in the checkpoint, which ends within one of now: ",
+             counted(num_twice, "row"), " of epoch ", run_.epoch, num_twice == 1 ? " is" : " are",
+             " trained on twice"));
   return at;
 }
 
@@ -159,9 +160,11 @@ RunLog::Step Trainer::Impl::update(const Position& at) {
   ++run_.step;
   run_.tokens_seen += num_tokens;
   run_.epoch = at.epoch;
-  run_.rows_in_epoch = parts_.train.plan(at.epoch)->rows_before(at.index + 1);
-  const double epoch =
-      static_cast<double>(at.epoch) + static_cast<double>(at.index + 1) / static_cast<double>(at.updates);
+  const auto plan = parts_.train.plan(at.epoch);
+  run_.rows_in_epoch = plan->rows_before(at.index + 1);
+  // By rows: the last update of an epoch may have fewer.
+  const double epoch = static_cast<double>(at.epoch) +
+                       static_cast<double>(run_.rows_in_epoch) / static_cast<double>(plan->num_rows());
   run_.trainer.epoch = epoch;
   return {run_.step, epoch, total.loss, total.norm, rate, num_tokens};
 }
@@ -304,8 +307,8 @@ TrainSummary Trainer::Impl::run() {
   if (stop_signal_ == 0) {
     if (options_.eval.unit != Interval::Unit::never) evaluate();
     if (evaluations_without_progress_ > 0 && options_.early_stopping_patience > 0 && is_stopped)
-      parts_.log.info(
-          text("stopped early: ", evaluations_without_progress_, " evaluations without a lower loss"));
+      parts_.log.info(text("stopped early: ", counted(evaluations_without_progress_, "evaluation"),
+                           " without a lower loss"));
   }
   if (options_.save.unit != Interval::Unit::never || stop_signal_ != 0) save();
   if (stop_signal_ == 0 && options_.load_best_model_at_end && !run_.trainer.best_model_checkpoint.empty() &&

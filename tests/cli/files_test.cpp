@@ -209,7 +209,7 @@ TEST_F(FilesTest, MoreCardsGoOnInTheSameEpoch) {
   const Outcome resumed = train(and_more({"resume_from_checkpoint=true", "--cards", "2"}));
   ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
   EXPECT_THAT(resumed.err,
-              AllOf(HasSubstr("another cards: 1 in the checkpoint, 2 now"),
+              AllOf(HasSubstr("warning: resuming with another setting: cards: 1 in the checkpoint, 2 now"),
                     HasSubstr("2 rows of epoch 0 are trained on twice"),
                     HasSubstr("step=4 total=6 epoch=1.000 "), HasSubstr("step=6 total=6 epoch=2.000 ")));
 }
@@ -288,8 +288,8 @@ TEST_F(FilesTest, ResumedRunAppendsToTheLog) {
   ASSERT_EQ(train({"max_steps=2"}).exit_code, 0);
   const Outcome resumed = train({"max_steps=4", "resume_from_checkpoint=true"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
-  EXPECT_THAT(resumed.err,
-              AllOf(HasSubstr("resumed from"), HasSubstr("another total_steps: 2 in the checkpoint, 4")));
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr("resumed from"),
+                                 HasSubstr("another setting: total_steps: 2 in the checkpoint, 4 now")));
   const auto lines = lines_of(read_text_file(shop_ / "out/trainer_log.jsonl"));
   ASSERT_THAT(lines, SizeIs(4));
   for (size_t i = 0; i < lines.size(); ++i)

@@ -61,6 +61,15 @@ TEST_F(OutputTest, H03IntervalBeyondTheRunWarnsAndEvaluatesAtTheEnd) {
   EXPECT_THAT(lines_with(outcome.err, "eval step=7 eval_loss="), SizeIs(1));
 }
 
+/// The last of the four updates has one row of the seven.
+TEST_F(OutputTest, EpochCountsRows) {
+  const Outcome outcome = train("out", {"per_device_train_batch_size=2", "num_train_epochs=1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  std::vector<std::string> epochs;
+  for (const std::string& line : lines_with(outcome.err, "step=")) epochs.push_back(field(line, "epoch"));
+  EXPECT_THAT(epochs, ElementsAre("0.286", "0.571", "0.857", "1.000"));
+}
+
 TEST_F(OutputTest, H03SmallShareHoldsOutOneRow) {
   const Outcome outcome = train("out", one_by_one_and({"eval_steps=2", "val_size=0.01", "log_row_ids=true"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
