@@ -9,6 +9,7 @@
 #include "duoka/cli/generate_arguments.h"
 #include "duoka/cli/read_options.h"
 #include "duoka/core/error.h"
+#include "duoka/core/text.h"
 #include "duoka/train/stop_signal.h"
 
 namespace duoka::cli {
@@ -20,6 +21,8 @@ data::Conversation opening(const GenerateArguments& arguments) {
   if (!arguments.system.empty()) conversation.messages.push_back({"system", arguments.system});
   return conversation;
 }
+
+constexpr const char* commands_text = "/clear forgets the conversation, /exit or Ctrl-D ends";
 
 /// Answers into stdout; Ctrl-C ends this reply and not the chat.
 std::string answer(Speaker& speaker, const data::Conversation& conversation) {
@@ -37,7 +40,7 @@ int run(const CommandLine& line) {
   check_model_path(arguments.model_name_or_path, "model_name_or_path");
   Speaker speaker(arguments, Log());
   const bool asks = isatty(STDIN_FILENO) == 1;
-  if (asks) std::cout << "Type a message. /clear forgets the conversation, /exit or Ctrl-D ends.\n";
+  if (asks) std::cout << "Type a message. " << commands_text << ".\n";
   data::Conversation conversation = opening(arguments);
   std::string message;
   while (true) {
@@ -46,6 +49,12 @@ int run(const CommandLine& line) {
     if (message.empty()) continue;
     if (message == "/clear") {
       conversation = opening(arguments);
+      continue;
+    }
+    if (message.starts_with('/')) {
+      // Not into the answers that a script reads.
+      (asks ? std::cout : std::cerr) << "there is no command '" << printable(message)
+                                     << "': " << commands_text << "; a space before it makes it a message\n";
       continue;
     }
     conversation.messages.push_back({"user", message});

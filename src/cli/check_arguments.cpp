@@ -2,6 +2,7 @@
 // What takes more than one option of TrainArguments to judge.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "duoka/cli/train_arguments.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
+#include "duoka/parallel/pipeline_schedule.h"
 
 namespace duoka::cli {
 
@@ -93,6 +95,29 @@ std::vector<Idle> idle_schedule_options(const A& a) {
   };
 }
 
+/// Those that spread the work, by how many cards there are to share it.
+std::vector<Idle> idle_layout_options(const A& a, const parallel::Plan& plan) {
+  const bool is_one = plan.pipeline == 1, has_state = plan.zero_stage > 0;
+  // Ranks of a context axis share the state too.
+  const bool is_shared = plan.shard * plan.context > 1;
+  const int64_t summed = int64_t{plan.data} * plan.context * plan.tensor;
+  const int64_t ordered = is_one ? a.gradient_accumulation_steps : 1;
+  return {
+      {is_one, "pipeline_parallel_size: 1", {"pipeline_schedule", "pipeline_chunks", "pipeline_split"}},
+      {!has_state, "zero_stage: 0", {"zero_shard_size"}},
+      {has_state && !is_shared && plan.data > 1,
+       "zero_shard_size: 1 leaves each card its own",
+       {"zero_stage"}},
+      {has_state && !is_shared && plan.data == 1, "no other card has the same parameters", {"zero_stage"}},
+      {has_state && plan.shard == plan.data,
+       text("as by default, ", plan.data == 1 ? "for " : "of all ", counted(plan.data, "data-parallel card")),
+       {"zero_shard_size"}},
+      {summed * ordered == 1,
+       is_one ? "an update is one micro-batch" : "a pipeline adds its micro-batches one after the other",
+       {"reduction"}},
+  };
+}
+
 std::vector<Idle> idle_options(const A& a) {
   const std::vector<std::string> lora{"lora_rank", "lora_alpha", "lora_dropout", "lora_target", "use_rslora"};
   std::vector<Idle> all{
@@ -116,6 +141,15 @@ std::vector<Idle> idle_options(const A& a) {
   return all;
 }
 
+/// Share of the time that the cards of a pipeline of like stages wait for each other.
+double idle_share(const parallel::Plan& plan, int64_t micro_batches) {
+  const parallel::PipelineShape shape{plan.schedule, plan.pipeline, static_cast<int>(micro_batches),
+                                      plan.chunks};
+  const std::vector<double> alike(static_cast<size_t>(shape.num_stages()), 1.0);
+  const auto idle = parallel::simulate(pipeline_lists(shape), {alike, alike, alike}).idle_share;
+  return std::accumulate(idle.begin(), idle.end(), 0.0) / static_cast<double>(idle.size());
+}
+
 }  // namespace
 
 void check_train_arguments(const A& a) {
@@ -128,15 +162,38 @@ void check_train_arguments(const A& a) {
   parse_size(a.max_shard_size);
 }
 
-std::vector<std::string> options_without_effect(const A& a) {
+std::vector<std::string> layout_advice(const A& a, const parallel::Plan& plan) {
+  std::vector<std::string> lines;
+  const int64_t micro = a.gradient_accumulation_steps;
+  if (micro < plan.pipeline) {
+    const auto percent = [&](int64_t count) { return std::lround(100 * idle_share(plan, count)); };
+    const int64_t enough = int64_t{4} * plan.pipeline;
+    lines.push_back(text("pipeline_parallel_size: ", plan.pipeline, " with ", counted(micro, "micro-batch"),
+                         " an update: the cards are idle for about ", percent(micro),
+                         " % of the time; with gradient_accumulation_steps: ", enough, " for ",
+                         percent(enough), " %"));
+  }
+  std::vector<std::string> unordered;
+  for (const char* key : {"tensor_parallel_size", "context_parallel_size", "pipeline_parallel_size"})
+    for (const auto& option : train_options().options())
+      if (option.name == key && option.get(a) != "1") unordered.push_back(option.name + ": " + option.get(a));
+  if (a.reduction == "exact" && !unordered.empty())
+    lines.push_back(text("reduction: exact: the bits still depend on ", join(unordered),
+                         ", which changes sums that it does not order"));
+  return lines;
+}
+
+std::vector<std::string> options_without_effect(const A& a, const parallel::Plan& plan) {
   std::vector<std::string> found;
   const A defaults;
-  for (const Idle& idle : idle_options(a)) {
+  std::vector<Idle> all = idle_options(a);
+  for (Idle& idle : idle_layout_options(a, plan)) all.push_back(std::move(idle));
+  for (const Idle& idle : all) {
     if (!idle.is_so) continue;
     for (const auto& option : train_options().options())
       if (std::find(idle.keys.begin(), idle.keys.end(), option.name) != idle.keys.end() &&
           option.get(a) != option.get(defaults))
-        found.push_back(text(option.name, " (", idle.because, ")"));
+        found.push_back(text(option.name, " changes nothing in this run (", idle.because, ")"));
   }
   return found;
 }

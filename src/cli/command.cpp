@@ -24,6 +24,15 @@ std::span<const Command* const> commands() {
   return all;
 }
 
+std::vector<Flag> rank_flags() {
+  return {
+      {"cards", "N",
+       "Starts N ranks on this machine, a GPU for each or, where there is none, a share of the cores. Left "
+       "out, and without torchrun, srun or mpirun: one."},
+      {"pin", "",
+       "With --cards: gives each rank a share of the cores for its own, which its threads do not leave."}};
+}
+
 namespace {
 
 constexpr const char* about =
@@ -74,6 +83,25 @@ std::pair<const Command*, size_t> find_command(const std::vector<std::string>& a
                          near.empty() ? "there are: " + join(names) : "did you mean '" + near + "'?"));
 }
 
+/// The flags as a page of the documentation has them.
+std::string flags_markdown(const std::vector<Flag>& flags) {
+  if (flags.empty()) return "";
+  std::string out = "\n## Flags\n\n| flag | meaning |\n| --- | --- |\n";
+  for (const Flag& flag : flags) out += text("| `", flag.usage(), "` | ", flag.help, " |\n");
+  return out;
+}
+
+/// The same for a terminal, as options are printed there.
+std::string flags_help(const std::vector<Flag>& flags, size_t columns) {
+  if (flags.empty()) return "";
+  constexpr size_t indent = 6;
+  std::string out = "\nFlags\n";
+  for (const Flag& flag : flags)
+    out +=
+        text("  ", flag.usage(), "\n", std::string(indent, ' '), wrapped(flag.help, indent, columns), "\n");
+  return out;
+}
+
 int print_about(const Command& command, const std::string& flag) {
   if (flag == "--json-schema" && command.json_schema != nullptr)
     std::cout << command.json_schema();
@@ -81,11 +109,13 @@ int print_about(const Command& command, const std::string& flag) {
     std::cout << "# duoka " << command.name << "\n\n"
               << command.summary << " Called as `duoka " << command.name << " " << command.usage
               << "`.\nThis page is what `duoka " << command.name << " --markdown` prints.\n"
-              << command.markdown();
+              << flags_markdown(command.flags) << command.markdown();
   else {
     const int width = terminal_columns(help_columns);
+    const auto columns = static_cast<size_t>(width);
     for (const std::string& line : {text("duoka ", command.name, " ", command.usage), text(command.summary)})
-      std::cout << wrapped(line, 0, static_cast<size_t>(width)) << "\n";
+      std::cout << wrapped(line, 0, columns) << "\n";
+    std::cout << flags_help(command.flags, columns);
     if (command.help != nullptr) std::cout << "\n" << command.help(width);
   }
   return 0;
@@ -98,27 +128,38 @@ int parse_cards(const std::string& word) {
   return static_cast<int>(cards);
 }
 
-/// The flag with a value at arguments[i], "--cards 2" or "--cards=2"; `i` ends at its last word.
+/// The flag of `command` that `word` names, "--cards" or "--cards=2".
+const Flag& find_flag(const Command& command, const std::string& word) {
+  const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
+  const auto found = std::ranges::find(command.flags, name, &Flag::name);
+  if (found != command.flags.end()) return *found;
+  if (command.flags.empty() && (name == "cards" || name == "pin"))
+    throw ConfigError(text("duoka ", command.name, " runs in one process; leave --cards and --pin out"));
+  std::vector<std::string> known;
+  for (const Flag& flag : command.flags) known.push_back(flag.usage());
+  throw ConfigError(text("unknown flag '", word, "'; flags are ", join(known), known.empty() ? "" : " and ",
+                         "--help, options are key=value"));
+}
+
+/// The flag at arguments[i], "--pin", "--cards 2" or "--cards=2"; `i` ends at its last word.
 void read_flag(const Command& command, const std::vector<std::string>& arguments, size_t& i,
                CommandLine& line) {
   const std::string& word = arguments[i];
+  const Flag& flag = find_flag(command, word);
   const size_t equals = word.find('=');
-  const std::string name = word.starts_with("--") ? word.substr(2, equals - 2) : "";
-  const bool is_own = std::ranges::find(command.flags, name) != command.flags.end();
-  if (name != "cards" && !is_own) {
-    std::string known = "--cards N, --pin and --help";
-    for (const std::string& flag : command.flags) known = text("--", flag, ", ", known);
-    throw ConfigError(text("unknown flag '", word, "'; flags are ", known, ", options are key=value"));
-  }
   std::string value;
   if (equals != std::string::npos)
     value = word.substr(equals + 1);
-  else if (i + 1 < arguments.size())
+  else if (!flag.value.empty() && i + 1 < arguments.size())
     value = arguments[++i];
-  if (is_own)
-    line.flags[name] = value;
-  else
+  if (flag.value.empty() && equals != std::string::npos)
+    throw ConfigError(text("--", flag.name, ": found '", value, "'; it takes no value"));
+  if (flag.name == "cards")
     line.num_cards = parse_cards(value);
+  else if (flag.name == "pin")
+    line.pins_cores = true;
+  else
+    line.flags[flag.name] = value;
 }
 
 int run_checked(const std::vector<std::string>& arguments) {
@@ -140,15 +181,11 @@ int run_checked(const std::vector<std::string>& arguments) {
   for (size_t i = num_words; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (is_help(word) || word == "--json-schema" || word == "--markdown") return print_about(*command, word);
-    if (word == "--pin")
-      line.pins_cores = true;
-    else if (word.starts_with("-"))
+    if (word.starts_with("-"))
       read_flag(*command, arguments, i, line);
     else
       line.words.push_back(word);
   }
-  if (!command->takes_cards && (line.num_cards > 0 || line.pins_cores))
-    throw ConfigError(text("duoka ", command->name, " runs in one process; leave --cards and --pin out"));
   return command->run(line);
 }
 

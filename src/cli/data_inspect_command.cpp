@@ -37,12 +37,12 @@ int run(const CommandLine& line) {
 const Command data_inspect_command{
     "data inspect",
     "Show data as training sees it: tokens, trained ones marked, lengths, refused rows.",
-    "[CONFIG.yaml] model_name_or_path=… dataset=… [key=value …]   (the keys of a training)",
+    "[CONFIG.yaml] model_name_or_path=… dataset=… [key=value …] [--cards N]   (the keys of a training)",
     run,
     [](int columns) { return inspect_options().help(columns); },
     [] { return inspect_options().json_schema("duoka data inspect"); },
     [] { return inspect_options().markdown(); },
-    /*takes_cards=*/true,
+    {{"cards", "N", "Cards of the training: decides how many updates an epoch has."}},
 };
 
 }  // namespace duoka::cli

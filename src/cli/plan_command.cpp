@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
+#include <cmath>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -46,8 +47,8 @@ Cluster cluster_of(const CommandLine& line) {
   if (const auto hosts = line.flags.find("hosts"); hosts != line.flags.end()) {
     const int64_t count = within("reading --hosts", [&] { return option_parse::integer(hosts->second); });
     if (count < 1 || count > cluster.num_cards || cluster.num_cards % count != 0)
-      throw ConfigError(
-          text("--hosts: found ", count, "; wanted a number that divides the ", cluster.num_cards, " cards"));
+      throw ConfigError(text("--hosts: found ", count, "; wanted a number that divides the ",
+                             counted(cluster.num_cards, "card")));
     cluster.num_hosts = static_cast<int>(count);
   }
   if (const auto speeds = line.flags.find("link-gb-s"); speeds != line.flags.end())
@@ -67,7 +68,9 @@ TrainArguments read_arguments(const CommandLine& line) {
   std::vector<std::string> words = line.words;
   if (const auto model = line.flags.find("model"); model != line.flags.end())
     words.push_back("model_name_or_path=" + model->second);
-  TrainArguments arguments = read_options(OptionWords::parse(words), inspect_options());
+  TrainArguments arguments = read_options(OptionWords::parse(words), plan_options());
+  if (arguments.model_name_or_path.empty())
+    throw ConfigError("not given: model_name_or_path, or --model FOLDER");
   check_train_arguments(arguments);
   return arguments;
 }
@@ -89,10 +92,6 @@ parallel::Workload workload_of(const TrainArguments& arguments) {
   return workload;
 }
 
-std::string many(int64_t count, const char* what) {
-  return text(count_text(count), " ", what, count == 1 ? "" : "s");
-}
-
 void print_model(const parallel::Workload& workload, const parallel::Estimate& estimate) {
   std::cout << workload.model.family << ", " << count_text(estimate.num_parameters) << " parameters, "
             << count_text(estimate.num_trained) << " trained, computing in "
@@ -103,9 +102,40 @@ void print_model(const parallel::Workload& workload, const parallel::Estimate& e
 }
 
 void print_update(const parallel::Workload& workload, int data_ranks) {
-  std::cout << "an update: " << many(workload.rows * workload.accumulation * data_ranks, "row") << " of "
-            << many(workload.row_tokens, "token") << " (" << workload.rows << " per card x "
+  std::cout << "an update: " << counted(workload.rows * workload.accumulation * data_ranks, "row") << " of "
+            << counted(workload.row_tokens, "token") << " (" << workload.rows << " per card x "
             << workload.accumulation << " accumulated x " << data_ranks << ")\n\n";
+}
+
+/// What a user can change where no layout fits.
+std::string advice(const parallel::Workload& workload, const Candidate& smallest) {
+  const auto bytes = static_cast<double>(fullest(smallest.estimate).memory.total());
+  constexpr double tenth = static_cast<double>(int64_t{1} << 30) / 10;
+  std::vector<std::string> ways{text("--memory-gib ", std::ceil(bytes / tenth) / 10), "more cards"};
+  if (!workload.engine.offload_optimizer) ways.emplace_back("offload_optimizer=true");
+  if (!workload.engine.offload_activations) ways.emplace_back("offload_activations=true");
+  ways.emplace_back("a smaller cutoff_len or per_device_train_batch_size");
+  return join(ways);
+}
+
+/// Lists layouts; the exit code says whether there is one that fits.
+int list_layouts(const parallel::Workload& workload, const parallel::Plan& plan, const Cluster& cluster,
+                 int64_t memory_bytes) {
+  constexpr size_t most_shown = 12;
+  constexpr int none_fits = 1;
+  const std::vector<Candidate> found = search_layouts(workload, plan, cluster, memory_bytes);
+  if (found.empty()) {
+    std::cout
+        << "no layout has whole micro-batches for these rows; what would: gradient_accumulation_steps a "
+           "multiple of "
+        << cluster.num_cards / resolve(plan, cluster.num_cards).data << "\n";
+    return none_fits;
+  }
+  print_candidates(std::cout, found, cluster, memory_bytes, most_shown);
+  if (fits(found.front(), memory_bytes)) return 0;
+  std::cout << "\n"
+            << wrapped("what would help: " + advice(workload, found.front()), 0, 80) << "\n";
+  return none_fits;
 }
 
 int run(const CommandLine& line) {
@@ -116,16 +146,12 @@ int run(const CommandLine& line) {
   const parallel::Plan plan = parallel_plan(arguments);
   const parallel::Estimate estimate = parallel::estimate(workload, plan, cluster.num_cards);
   print_model(workload, estimate);
-  std::cout << many(cluster.num_cards, "card") << " on " << many(cluster.num_hosts, "host");
+  std::cout << counted(cluster.num_cards, "card") << " on " << counted(cluster.num_hosts, "host");
   if (memory_bytes == 0) std::cout << ": " << describe(estimate.plan);
   std::cout << "\n";
   print_update(workload, estimate.plan.data);
-  constexpr size_t most_shown = 12;
-  if (memory_bytes == 0)
-    print_estimate(std::cout, estimate, cluster);
-  else
-    print_candidates(std::cout, search_layouts(workload, plan, cluster, memory_bytes), cluster, memory_bytes,
-                     most_shown);
+  if (memory_bytes > 0) return list_layouts(workload, plan, cluster, memory_bytes);
+  print_estimate(std::cout, estimate, cluster);
   return 0;
 }
 
@@ -137,11 +163,21 @@ const Command plan_command{
     "[CONFIG.yaml] [key=value …] [--model FOLDER] [--cards N] [--hosts M] [--link-gb-s INSIDE,BETWEEN] "
     "[--memory-gib X]   (the keys of a training)",
     run,
-    [](int columns) { return inspect_options().help(columns); },
-    [] { return inspect_options().json_schema("duoka plan"); },
-    [] { return inspect_options().markdown(); },
-    /*takes_cards=*/true,
-    {"model", "hosts", "link-gb-s", "memory-gib"},
+    [](int columns) { return plan_options().help(columns); },
+    [] { return plan_options().json_schema("duoka plan"); },
+    [] { return plan_options().markdown(); },
+    {{"model", "FOLDER",
+      "The same as model_name_or_path=FOLDER; its config.json is enough, or a .gguf file."},
+     {"cards", "N", "Cards of the training, on all hosts together; left out: 1."},
+     {"hosts", "M", "Hosts that the cards stand in, as many in each; left out: 1."},
+     {"link-gb-s", "INSIDE,BETWEEN",
+      "10^9 bytes a second that a card sends inside its host, and to other hosts, such as 450,50: adds how "
+      "many "
+      "seconds the sending takes."},
+     {"memory-gib", "X",
+      "GiB of one card: lists the layouts in which no card needs more, best first, instead of showing the "
+      "one "
+      "that the keys ask for. Ends with exit code 1 when there is none."}},
 };
 
 }  // namespace duoka::cli

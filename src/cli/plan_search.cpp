@@ -36,15 +36,16 @@ auto order(const Candidate& candidate, const Cluster& cluster) {
                     fullest(candidate.estimate).memory.total());
 }
 
-/// The ways to share state among the data ranks of one grid: not at all, all of them, or those of a host.
-std::vector<Plan> ways_to_shard(const Plan& grid, const Cluster& cluster) {
-  std::vector<Plan> plans = {grid};
-  const int data = cluster.num_cards / (grid.tensor * grid.context * grid.pipeline);
-  const int in_host = cluster.cards_per_host() / (grid.tensor * grid.context);
-  for (int stage = 1; stage <= 3 && data * grid.context > 1; ++stage)
+/// The ways to share state among the data ranks of one layout: not at all, all of them, or those of a host.
+std::vector<Plan> ways_to_shard(const Plan& layout, const Cluster& cluster) {
+  std::vector<Plan> plans = {layout};
+  const int data = cluster.num_cards / (layout.tensor * layout.context * layout.pipeline);
+  const int in_host = cluster.cards_per_host() / (layout.tensor * layout.context);
+  for (int stage = 1; stage <= 3; ++stage)
     for (const int shard : std::set{data, in_host}) {
-      if (shard < 1 || data % shard != 0) continue;
-      plans.push_back(grid);
+      // One rank shares nothing, but for the ranks that have other tokens of its rows.
+      if (shard < 1 || data % shard != 0 || shard * layout.context == 1) continue;
+      plans.push_back(layout);
       plans.back().zero_stage = stage;
       plans.back().shard = shard;
     }
@@ -59,21 +60,21 @@ class Search {
         memory_bytes_(memory_bytes),
         rows_per_update_(rows_per_update) {}
 
-  /// Looks at one grid; keeps the best that fits and, for want of such a one, the smallest.
-  void look_at(const Plan& grid) {
-    const int data = cluster_.num_cards / (grid.tensor * grid.context * grid.pipeline);
+  /// Looks at one layout; keeps its best way to shard that fits and, for want of such a one, the smallest.
+  void look_at(const Plan& layout) {
+    const int data = cluster_.num_cards / (layout.tensor * layout.context * layout.pipeline);
     if (rows_per_update_ % (workload_.rows * data) != 0) return;
     workload_.accumulation = rows_per_update_ / (workload_.rows * data);
-    if (grid.pipeline > 1 && least_micro_per_place * grid.pipeline > workload_.accumulation) return;
+    if (layout.pipeline > 1 && least_micro_per_place * layout.pipeline > workload_.accumulation) return;
     std::optional<Candidate> best;
-    for (const Plan& plan : ways_to_shard(grid, cluster_))
+    for (const Plan& plan : ways_to_shard(layout, cluster_))
       for (const bool recompute : {false, true}) {
         workload_.engine.recompute = recompute;
         std::optional<Candidate> found = candidate(plan);
         if (!found) continue;
         note_smallest(*found);
-        const bool fits = fullest(found->estimate).memory.total() <= memory_bytes_;
-        if (fits && (!best || order(*found, cluster_) < order(*best, cluster_))) best = std::move(found);
+        if (fits(*found, memory_bytes_) && (!best || order(*found, cluster_) < order(*best, cluster_)))
+          best = std::move(found);
       }
     if (best) fitting_.push_back(std::move(*best));
   }
@@ -136,6 +137,10 @@ const parallel::RankEstimate& busiest(const parallel::Estimate& estimate, const 
   });
 }
 
+bool fits(const Candidate& candidate, int64_t memory_bytes) {
+  return fullest(candidate.estimate).memory.total() <= memory_bytes;
+}
+
 std::vector<Candidate> search_layouts(const Workload& workload, const Plan& plan, const Cluster& cluster,
                                       int64_t memory_bytes) {
   const Plan given = parallel::resolve(plan, cluster.num_cards);
@@ -144,13 +149,13 @@ std::vector<Candidate> search_layouts(const Workload& workload, const Plan& plan
     for (const int context : divisors(cluster.num_cards / tensor)) {
       if (context > 1 && workload.row_tokens / context < least_tokens_of_row) break;
       for (const int pipeline : divisors(cluster.num_cards / tensor / context)) {
-        Plan grid = given;
-        grid.data = grid.zero_stage = grid.shard = 0;
-        grid.tensor = tensor, grid.context = context, grid.pipeline = pipeline;
-        if (pipeline == 1) grid.schedule = Plan().schedule;
-        if (pipeline == 1) grid.chunks = 1;
-        grid.split.clear();
-        search.look_at(grid);
+        Plan layout = given;
+        layout.data = layout.zero_stage = layout.shard = 0;
+        layout.tensor = tensor, layout.context = context, layout.pipeline = pipeline;
+        if (pipeline == 1) layout.schedule = Plan().schedule;
+        if (pipeline == 1) layout.chunks = 1;
+        layout.split.clear();
+        search.look_at(layout);
       }
     }
   return search.take();

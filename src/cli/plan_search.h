@@ -41,10 +41,13 @@ struct Candidate {
   bool recompute = false;
 };
 
+/// Whether no card needs more than `memory_bytes`.
+bool fits(const Candidate& candidate, int64_t memory_bytes);
+
 /// Layouts for the rows an update has under `plan` in which no card needs more than `memory_bytes`, one for
-/// each grid of tensor, context and pipeline ranks, best first: by bytes between hosts, then by those inside.
-/// Tensor ranks stay inside a host, a pipeline has four micro-batches for each of its places, and a card at
-/// least 2,048 tokens of a row. Where none fits, the one that needs least.
+/// each product of tensor, context and pipeline ranks, best first: by bytes between hosts, then by those
+/// inside. Tensor ranks stay inside a host, a pipeline has four micro-batches for each of its places, and a
+/// card at least 2,048 tokens of a row. Where none fits, the one that needs least.
 std::vector<Candidate> search_layouts(const parallel::Workload& workload, const parallel::Plan& plan,
                                       const Cluster& cluster, int64_t memory_bytes);
 

@@ -43,7 +43,7 @@ constexpr MemoryRow memory_rows[] = {
     {"while a layer works", &MemoryEstimate::working}};
 
 std::string layers_text(const RankEstimate& rank) {
-  if (rank.layers.size() > 1) return text(rank.layers.size(), " pieces");
+  if (rank.layers.size() > 1) return counted(static_cast<int64_t>(rank.layers.size()), "piece");
   const auto [first, last] = rank.layers.front();
   return last == first + 1 ? text(first) : text(first, "-", last - 1);
 }
@@ -129,17 +129,13 @@ void print_estimate(std::ostream& out, const parallel::Estimate& estimate, const
 
 void print_candidates(std::ostream& out, const std::vector<Candidate>& candidates, const Cluster& cluster,
                       int64_t memory_bytes, size_t most) {
-  if (candidates.empty()) {
-    out << "no layout has whole micro-batches for these rows; change gradient_accumulation_steps\n";
-    return;
-  }
-  const bool fits = fullest(candidates.front().estimate).memory.total() <= memory_bytes;
-  if (fits)
-    out << candidates.size() << " grids fit into " << gib(static_cast<double>(memory_bytes)) << " GiB a card"
+  const std::string limit = gib(static_cast<double>(memory_bytes)) + " GiB a card";
+  if (fits(candidates.front(), memory_bytes))
+    out << counted(static_cast<int64_t>(candidates.size()), "layout")
+        << (candidates.size() == 1 ? " fits into " : " fit into ") << limit
         << (candidates.size() > most ? text("; the best ", most) : "") << "\n";
   else
-    out << "none fits into " << gib(static_cast<double>(memory_bytes))
-        << " GiB a card; the one that needs least\n";
+    out << "no layout fits into " << limit << "; the one that needs least:\n";
   print_row(
       out, {"data", "tensor", "context", "pipe", "ZeRO", "of", "accum.", "GiB", "between", "inside", "idle"});
   for (const Candidate& candidate : candidates) {
@@ -148,11 +144,12 @@ void print_candidates(std::ostream& out, const std::vector<Candidate>& candidate
     const Sent sent = sent_by(busiest(candidate.estimate, cluster), cluster);
     const auto memory = static_cast<double>(fullest(candidate.estimate).memory.total());
     print_row(out, {text(plan.data), text(plan.tensor), text(plan.context), text(plan.pipeline),
-                    text(plan.zero_stage), text(plan.shard), text(candidate.accumulation),
-                    gib(memory) + (candidate.recompute ? "+" : " "), gib(sent.between), gib(sent.inside),
-                    percent(candidate.estimate.idle_share())});
+                    text(plan.zero_stage), plan.zero_stage > 0 ? text(plan.shard * plan.context) : "-",
+                    text(candidate.accumulation), gib(memory) + (candidate.recompute ? "+" : " "),
+                    gib(sent.between), gib(sent.inside), percent(candidate.estimate.idle_share())});
   }
-  out << "\nof: zero_shard_size. GiB: memory of the fullest card.\n+: with gradient_checkpointing."
+  out << "\nof: cards that share the state, zero_shard_size x context.\nGiB: memory of the fullest card.\n+: "
+         "with gradient_checkpointing."
          "\nbetween, inside: GiB a card sends in an update between hosts, inside its own."
          "\nidle: in the pipeline, of the cards' time.\n";
 }

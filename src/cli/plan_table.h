@@ -12,7 +12,7 @@ namespace duoka::cli {
 /// card sends in an update. Lines of at most 80 columns.
 void print_estimate(std::ostream& out, const parallel::Estimate& estimate, const Cluster& cluster);
 
-/// Prints the first `most` of search_layouts(), one a line.
+/// Prints the first `most` of search_layouts(), one a line; there is one at least.
 void print_candidates(std::ostream& out, const std::vector<Candidate>& candidates, const Cluster& cluster,
                       int64_t memory_bytes, size_t most);
 

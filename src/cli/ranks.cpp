@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/ranks.h"
 
+#include <algorithm>
+
 #include "duoka/comm/launcher.h"
 #include "duoka/comm/session.h"
 #include "duoka/comm/world.h"
@@ -10,6 +12,16 @@
 namespace duoka::cli {
 
 namespace {
+
+comm::World world_of(const CommandLine& line) {
+  const comm::World world = comm::World::from_environment();
+  const bool is_ours = world.launcher == comm::Launcher::none || world.launcher == comm::Launcher::duoka;
+  if (line.num_cards > 0 && !is_ours)
+    throw ConfigError(text("--cards ", line.num_cards, " under ", comm::launcher_name(world.launcher),
+                           ", which has started ", counted(world.size, "rank"),
+                           " already; leave --cards out"));
+  return world;
+}
 
 int run_one_rank(const comm::World& world, int64_t timeout_seconds,
                  const std::function<int(RankContext&)>& body) {
@@ -23,15 +35,18 @@ int run_one_rank(const comm::World& world, int64_t timeout_seconds,
 
 }  // namespace
 
+int count_ranks(const CommandLine& line) {
+  const comm::World world = world_of(line);
+  return world.launcher == comm::Launcher::none ? std::max(1, line.num_cards) : world.size;
+}
+
 int run_on_ranks(const CommandLine& line, int64_t timeout_seconds,
                  const std::function<int(RankContext&)>& body) {
-  const comm::World world = comm::World::from_environment();
-  if (world.launcher != comm::Launcher::none) {
-    if (line.num_cards > 0 && world.launcher != comm::Launcher::duoka)
-      throw ConfigError(text("--cards ", line.num_cards, " under ", comm::launcher_name(world.launcher),
-                             ", which has started ", world.size, " ranks already; leave --cards out"));
+  const comm::World world = world_of(line);
+  if (line.pins_cores && line.num_cards <= 1 && world.rank == 0)
+    Log().warning("--pin changes nothing in this run (it goes with --cards 2 or more)");
+  if (world.launcher != comm::Launcher::none)
     return comm::run_rank(world.rank, world.size, [&] { return run_one_rank(world, timeout_seconds, body); });
-  }
   if (line.num_cards > 1) {
     comm::LaunchOptions options;
     options.pin_cores = line.pins_cores;

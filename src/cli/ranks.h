@@ -19,6 +19,10 @@ struct RankContext {
   Log log;
 };
 
+/// How many ranks this command line runs on: those that a launcher has started, --cards, or one. Throws
+/// ConfigError where both are given.
+int count_ranks(const CommandLine& line);
+
 /// Runs `body` on every rank: by starting `line.num_cards` ranks of this same command line on this machine,
 /// or, in a process that a launcher started (this one, torchrun, Slurm, mpirun), on that rank. Returns the
 /// exit code. `timeout_seconds`: longest wait for peers.

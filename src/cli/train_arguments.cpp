@@ -28,11 +28,11 @@ constexpr std::array ignored_keys{"do_train",
                                   "logging_dir",
                                   "run_name"};
 
-void add_model(Table& t) {
+void add_model(Table& t, bool is_needed) {
   t.group("Model");
   t.add("model_name_or_path", &A::model_name_or_path,
-        "Base model: a Hugging Face folder or a .gguf file. Nothing is downloaded.")
-      .required();
+        "Base model: a Hugging Face folder or a .gguf file. Nothing is downloaded.");
+  if (is_needed) t.required();
   t.add("adapter_name_or_path", &A::adapter_name_or_path, "PEFT adapter folder to go on training from.");
   t.add("finetuning_type", &A::finetuning_type,
         "What trains: adapters (lora), all (full), or the last layers (freeze).")
@@ -224,9 +224,9 @@ void add_ignored(Table& t) {
     });
 }
 
-Table make_table(bool is_training) {
+Table make_table(bool is_training, bool needs_model = true) {
   Table t;
-  add_model(t);
+  add_model(t, needs_model);
   add_data(t, is_training);
   add_length(t);
   add_optimizer(t);
@@ -245,6 +245,11 @@ const OptionTable<TrainArguments>& train_options() {
 
 const OptionTable<TrainArguments>& inspect_options() {
   static const Table table = make_table(false);
+  return table;
+}
+
+const OptionTable<TrainArguments>& plan_options() {
+  static const Table table = make_table(false, /*needs_model=*/false);
   return table;
 }
 

@@ -21,8 +21,8 @@ namespace duoka::cli {
 
 namespace {
 
-/// What can be checked with files closed and no rank started.
-void check_early(const TrainArguments& arguments) {
+/// What can be checked with files closed and no rank started. `spread`: over the ranks that will run.
+void check_early(const TrainArguments& arguments, const parallel::Plan& spread) {
   check_model_path(arguments.model_name_or_path, "model_name_or_path");
   find_data(arguments);
   check_output_folder(arguments);
@@ -31,11 +31,11 @@ void check_early(const TrainArguments& arguments) {
   plan_tuning(arguments, config);
   model::check_tensor_parallel(config, arguments.tensor_parallel_size);
   model::check_context_parallel(config, arguments.context_parallel_size, arguments.cutoff_len);
-  const parallel::Plan spread = parallel_plan(arguments);
   if (spread.pipeline > 1) parallel::layers_of_stages(spread, parallel::stack_of(config));
 }
 
-void warn_start(const TrainArguments& arguments, const TuningPlan& plan, const Log& log) {
+void warn_start(const TrainArguments& arguments, const TuningPlan& plan, const parallel::Plan& spread,
+                const Log& log) {
   if (log.rank() != 0) return;
   if (!arguments.ignored_keys.empty())
     log.warning("these keys change nothing here: " + join(arguments.ignored_keys));
@@ -43,8 +43,8 @@ void warn_start(const TrainArguments& arguments, const TuningPlan& plan, const L
     if (const auto warning = tune::other_base_warning(*plan.adapter, arguments.model_name_or_path);
         !warning.empty())
       log.warning(warning);
-  if (const auto idle = options_without_effect(arguments); !idle.empty())
-    log.warning("these keys change nothing in this run: " + join(idle));
+  for (const std::string& idle : options_without_effect(arguments, spread)) log.warning(idle);
+  for (const std::string& advice : layout_advice(arguments, spread)) log.warning(advice);
 }
 
 /// The options that differ from the defaults, a line each.
@@ -57,7 +57,7 @@ std::string changed_options(const TrainArguments& arguments) {
 
 std::string trained_text(int64_t num_trained, int64_t num_parameters) {
   std::ostringstream out;
-  out << count_text(num_trained) << " parameters (" << std::fixed << std::setprecision(2)
+  out << counted(num_trained, "parameter") << " (" << std::fixed << std::setprecision(2)
       << 100.0 * static_cast<double>(num_trained) / static_cast<double>(num_parameters) << " %)";
   return out.str();
 }
@@ -65,9 +65,9 @@ std::string trained_text(int64_t num_trained, int64_t num_parameters) {
 /// "8 rows (8 per card x 1 accumulated x 1 card)".
 std::string update_text(const TrainArguments& a, int num_ranks) {
   const int64_t size = a.per_device_train_batch_size * a.gradient_accumulation_steps * num_ranks;
-  return text(size, a.packing ? " streams" : " rows", " (", a.per_device_train_batch_size, " per card x ",
-              a.gradient_accumulation_steps, " accumulated x ", num_ranks,
-              num_ranks == 1 ? " card)" : " cards)");
+  return text(counted(size, a.packing ? "stream" : "row"), " (", a.per_device_train_batch_size,
+              " per card x ", a.gradient_accumulation_steps, " accumulated x ", counted(num_ranks, "card"),
+              ")");
 }
 
 /// "optimizer, activations, to a file in out"; "" when nothing goes out of a card's memory.
@@ -96,12 +96,12 @@ void say_start(const TrainArguments& arguments, const model::Decoder& decoder, p
   context.log.info("run");
   row("model", text(decoder.config().family, ", ", count_text(all), " parameters, computing in ",
                     arguments.bf16 ? "bf16" : "f32"));
-  row("trained", text(trained_text(trained, all), "; weight decay on ", groups.num_decayed,
-                      " tensors, none on ", groups.num_not_decayed));
+  row("trained", text(trained_text(trained, all), "; weight decay on ", counted(groups.num_decayed, "tensor"),
+                      ", none on ", groups.num_not_decayed));
   row("ranks", text(num_ranks, " on ", context.device.is_cuda() ? "GPU" : "CPU", wires));
   if (const std::string offloaded = offload_text(arguments, context.device); !offloaded.empty())
     row("offloaded", offloaded);
-  row("data", text(count_text(data.train.size()), " rows to train on, ",
+  row("data", text(counted(data.train.size(), "row"), " to train on, ",
                    data.eval ? count_text(data.eval->size()) : "none", " to evaluate on"));
   row("updates",
       text(count_text(total_steps), ", each of ", update_text(arguments, engine.layout().data_share().size)));
@@ -112,19 +112,21 @@ void warn_intervals(const train::TrainerOptions& options, const Log& log) {
   if (log.rank() != 0) return;  // once for all ranks
   using Unit = train::Interval::Unit;
   if (options.eval.unit == Unit::steps && options.eval.every > options.total_steps)
-    log.warning(text("eval_steps: ", options.eval.every, " is more than the ", options.total_steps,
-                     " updates of this run; it is evaluated once, at the end"));
+    log.warning(text("eval_steps: ", options.eval.every, " is more than the ",
+                     counted(options.total_steps, "update"),
+                     " of this run; it is evaluated once, at the end"));
   if (options.save.unit == Unit::steps && options.save.every > options.total_steps)
-    log.warning(text("save_steps: ", options.save.every, " is more than the ", options.total_steps,
-                     " updates of this run; one checkpoint is written, at the end"));
+    log.warning(text("save_steps: ", options.save.every, " is more than the ",
+                     counted(options.total_steps, "update"),
+                     " of this run; one checkpoint is written, at the end"));
 }
 
 /// A trace that begins when all is done.
 void warn_trace(const train::TrainerOptions& options, const train::RunState& from, const Log& log) {
   const int64_t left = options.total_steps - from.step;
   if (log.rank() == 0 && options.profiler_steps > 0 && options.profiler_steps_start >= left)
-    log.warning(text("profiler_steps_start: ", options.profiler_steps_start, " leaves none of the ", left,
-                     " updates of this run; there will be no trace.json"));
+    log.warning(text("profiler_steps_start: ", options.profiler_steps_start, " leaves none of the ",
+                     counted(left, "update"), " of this run; there will be no trace.json"));
 }
 
 /// What trains well but not as it was meant.
@@ -132,12 +134,12 @@ void warn_limits(const TrainArguments& arguments, const model::ModelConfig& conf
                  int64_t total_steps, const Log& log) {
   if (log.rank() != 0) return;
   if (arguments.lr_scheduler_type != "constant" && arguments.warmup_steps >= total_steps)
-    log.warning(text("warmup_steps: ", arguments.warmup_steps, " leaves none of the ", total_steps,
-                     " updates of this run; the rate never reaches learning_rate"));
+    log.warning(text("warmup_steps: ", arguments.warmup_steps, " leaves none of the ",
+                     counted(total_steps, "update"), " of this run; the rate never reaches learning_rate"));
   int64_t longest = 0;
   for (const data::RowLength& row : rows.lengths()) longest = std::max<int64_t>(longest, row.num_tokens);
   if (longest > config.max_positions)
-    log.warning(text("rows have up to ", longest, " tokens, but the model was made for ",
+    log.warning(text("rows have up to ", counted(longest, "token"), ", but the model was made for ",
                      config.max_positions, " (max_position_embeddings); set cutoff_len"));
 }
 
@@ -179,25 +181,30 @@ void say_end(const TrainArguments& arguments, const train::TrainSummary& summary
     log.info(text("nothing was left to train: the checkpoint is at update ", summary.steps,
                   " already; for more, raise max_steps or num_train_epochs"));
   else
-    log.info(text("trained ", summary.new_steps, " updates", earlier, " in ", duration_text(summary.seconds),
-                  ", ", static_cast<int64_t>(summary.tokens_per_second), " tokens/s, mean loss ",
-                  summary.train_loss));
+    log.info(text("trained ", counted(summary.new_steps, "update"), earlier, " in ",
+                  duration_text(summary.seconds), ", ", static_cast<int64_t>(summary.tokens_per_second),
+                  " tokens/s, mean loss ", summary.train_loss));
   if (summary.eval_loss) log.info(text("evaluation loss ", *summary.eval_loss));
   const bool is_adapter = arguments.finetuning_type == "lora";
   log.info(text(is_adapter ? "adapter in " : "model in ", arguments.output_dir));
+  if (is_adapter && model::is_gguf(arguments.model_name_or_path))
+    log.info(text(
+        "for peft the base must be a folder: `duoka export model_name_or_path=", arguments.model_name_or_path,
+        " export_dir=FOLDER`, and FOLDER as base_model_name_or_path in adapter_config.json"));
 }
 
 int train_on(const TrainArguments& arguments, RankContext& context) {
   const Log& log = context.log;
   const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
   const TuningPlan plan = plan_tuning(arguments, config);
-  warn_start(arguments, plan, log);
+  const parallel::Plan spread = parallel::resolve(parallel_plan(arguments), context.group.size());
+  warn_start(arguments, plan, spread, log);
   const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
   const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
   const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);
   const TrainData data = open_data(arguments, find_data(arguments), encoder, log);
 
-  parallel::Layout layout(parallel_plan(arguments), context.group);
+  parallel::Layout layout(spread, context.group);
   layout.share_layers(parallel::stack_of(config));
   const auto seed = static_cast<uint64_t>(arguments.seed);
   const auto keep = [&](Parameter& parameter) {
@@ -262,8 +269,7 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
 
 int run(const CommandLine& line) {
   const TrainArguments arguments = read_train_arguments(OptionWords::parse(line.words));
-  check_early(arguments);
-  if (line.num_cards > 0) parallel::resolve(parallel_plan(arguments), line.num_cards);
+  check_early(arguments, parallel::resolve(parallel_plan(arguments), count_ranks(line)));
   return run_on_ranks(line, arguments.ddp_timeout,
                       [&](RankContext& context) { return train_on(arguments, context); });
 }
@@ -278,7 +284,7 @@ const Command train_command{
     [](int columns) { return train_options().help(columns); },
     [] { return train_options().json_schema("duoka train"); },
     [] { return train_options().markdown(); },
-    /*takes_cards=*/true,
+    rank_flags(),
 };
 
 }  // namespace duoka::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/parallel/plan.h"
 
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -22,23 +23,33 @@ std::string divisors_text(int number) {
   return join(found);
 }
 
+/// "tensor_parallel_size 2 x pipeline_parallel_size 4": those above one.
+std::string model_sizes(const Plan& plan) {
+  std::vector<std::string> sizes;
+  for (const auto& [name, size] :
+       {std::pair("tensor_parallel_size ", plan.tensor), std::pair("pipeline_parallel_size ", plan.pipeline),
+        std::pair("context_parallel_size ", plan.context)})
+    if (size > 1) sizes.push_back(text(name, size));
+  return join(sizes, " x ");
+}
+
 /// Ranks left for data beside those that each copy of the model takes.
 int data_ranks(const Plan& plan, int num_ranks) {
   // One after the other, so that no product leaves int64: each factor is below 2^31.
   int64_t model_ranks = int64_t{plan.tensor} * plan.pipeline;
-  const bool is_too_much = model_ranks > num_ranks && plan.context > 1;
+  const bool is_too_much = model_ranks > std::numeric_limits<int>::max() && plan.context > 1;
   if (!is_too_much) model_ranks *= plan.context;
   if (num_ranks % model_ranks != 0)
-    throw ConfigError(text("tensor_parallel_size ", plan.tensor, " x pipeline_parallel_size ", plan.pipeline,
-                           " x context_parallel_size ", plan.context, " takes ",
-                           is_too_much ? "more than " : "", model_ranks, " ranks, which does not divide the ",
-                           num_ranks, " started; start a multiple of ",
-                           is_too_much ? "that product" : std::to_string(model_ranks),
-                           " (--cards), or choose sizes whose product is one of ", divisors_text(num_ranks)));
+    throw ConfigError(text(
+        model_sizes(plan), " takes ", is_too_much ? "more than " : "", model_ranks, " ranks, ",
+        num_ranks == 1 ? "but only 1 is" : text("which does not divide the ", num_ranks), " started; start ",
+        is_too_much ? "a multiple of that product" : text(model_ranks, " or a multiple of ", model_ranks),
+        " (--cards N), or choose sizes whose product is ",
+        num_ranks == 1 ? "1" : text("one of ", divisors_text(num_ranks))));
   const auto left = static_cast<int>(num_ranks / model_ranks);
   if (plan.data != 0 && plan.data != left)
     throw ConfigError(text("data parallel degree = ", plan.data, " needs ", plan.data * model_ranks,
-                           " ranks, but ", num_ranks, " are started; use ", left,
+                           " ranks, but ", num_ranks, num_ranks == 1 ? " is" : " are", " started; use ", left,
                            " (or 0 for all), or start ", plan.data * model_ranks));
   return left;
 }
@@ -74,8 +85,9 @@ Plan resolve(const Plan& plan, int num_ranks) {
   } else if (plan.shard == 0) {
     resolved.shard = resolved.data;
   } else if (plan.shard < 0 || resolved.data % plan.shard != 0) {
-    throw ConfigError(text("zero_shard_size = ", plan.shard, " does not divide the ", resolved.data,
-                           " data-parallel ranks; sizes that work: ", divisors_text(resolved.data)));
+    throw ConfigError(text("zero_shard_size = ", plan.shard, " does not divide the ",
+                           counted(resolved.data, "data-parallel rank"),
+                           "; sizes that work: ", divisors_text(resolved.data)));
   }
   return resolved;
 }

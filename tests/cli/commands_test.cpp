@@ -292,6 +292,19 @@ TEST(Chat, AMessageTooLongIsSaidAndLeftOut) {
   EXPECT_EQ(piped.exit_code, 2) << piped.all();
 }
 
+/// A slip of the keys is not for the model.
+TEST(Chat, AnUnknownCommandListsThose) {
+  const Outcome outcome =
+      run_duoka({"chat", Workshop::model_word(), "max_new_tokens=3"}, {.input = "/celar\nthe cat\n/exit\n"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.err,
+              HasSubstr("there is no command '/celar': /clear forgets the conversation, /exit or "
+                        "Ctrl-D ends; a space before it makes it a message\n"));
+  const Outcome plain =
+      run_duoka({"chat", Workshop::model_word(), "max_new_tokens=3"}, {.input = "the cat\n"});
+  EXPECT_EQ(outcome.out, plain.out);
+}
+
 TEST(Doctor, SaysWhatThereIsAndThatTrainingCanRun) {
   const Outcome outcome = run_duoka({"doctor", "backend=gloo"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.all();

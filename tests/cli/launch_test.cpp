@@ -209,7 +209,7 @@ TEST_F(LaunchTest, InterruptedRunSavesAndGoesOn) {
                                 "max_steps=" + next, "--cards", cards}));
     EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
     EXPECT_THAT(resumed.err,
-                AllOf(HasSubstr("resumed from"), HasSubstr("trained 1 updates, up to " + next + ", in ")));
+                AllOf(HasSubstr("resumed from"), HasSubstr("trained 1 update, up to " + next + ", in ")));
     EXPECT_EQ(field(lines_with(resumed.err, "step=").at(0), "step"), next);
   }
 }

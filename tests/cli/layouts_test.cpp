@@ -151,6 +151,66 @@ TEST_F(LayoutsTest, SizesThatCannotWorkAreRefusedOnceBeforeARankStarts) {
   EXPECT_FALSE(std::filesystem::exists(shop_ / "out"));
 }
 
+TEST_F(LayoutsTest, SizesThatDoNotFitTheRanksAreRefusedHoweverTheyWereStarted) {
+  const auto refused = [&](const std::vector<std::string>& environment, const Words& more) {
+    const Outcome outcome = run_duoka(shop_.train("out", more), {.environment = environment});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
+    EXPECT_THAT(lines_of(outcome.err), ::testing::SizeIs(1)) << outcome.all();
+    EXPECT_FALSE(std::filesystem::exists(shop_ / "cache")) << "tokenised before";
+    return outcome.err;
+  };
+  EXPECT_THAT(
+      refused({}, {"tensor_parallel_size=2"}),
+      HasSubstr("tensor_parallel_size 2 takes 2 ranks, but only 1 is started; start 2 or a multiple of 2 "
+                "(--cards N), or choose sizes whose product is 1\n"));
+  EXPECT_THAT(refused({}, {"pipeline_parallel_size=2", "context_parallel_size=3"}),
+              HasSubstr("pipeline_parallel_size 2 x context_parallel_size 3 takes 6 ranks, but only 1 is"));
+  // Nobody listens there: it is said before the ranks meet.
+  const std::vector<std::string> torchrun{"RANK=1",        "WORLD_SIZE=6",       "LOCAL_RANK=1",
+                                          "MASTER_PORT=9", "LOCAL_WORLD_SIZE=6", "MASTER_ADDR=127.0.0.1"};
+  EXPECT_THAT(refused(torchrun, {"tensor_parallel_size=2", "pipeline_parallel_size=2"}),
+              AllOf(HasSubstr("takes 4 ranks, which does not divide the 6 started"),
+                    HasSubstr("sizes whose product is one of 1, 2, 3, 6\n")));
+  EXPECT_THAT(refused(torchrun, {"zero_stage=1", "zero_shard_size=4"}),
+              HasSubstr("sizes that work: 1, 2, 3, 6"));
+  EXPECT_THAT(refused({"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=3", "OMPI_COMM_WORLD_LOCAL_RANK=0",
+                       "OMPI_COMM_WORLD_LOCAL_SIZE=3"},
+                      {"context_parallel_size=2"}),
+              HasSubstr("takes 2 ranks, which does not divide the 3 started"));
+}
+
+TEST_F(LayoutsTest, KeysOfALayoutWithoutEffectAreNamed) {
+  const auto warnings = [&](const std::string& cards, Words more) {
+    more.insert(more.end(), {"max_steps=1", "overwrite_output_dir=true", "--cards", cards});
+    const Outcome outcome = run_duoka(shop_.train("out", more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    std::string all;
+    for (const std::string& line : lines_with(outcome.err, "warning: "))
+      if (!line.starts_with("warning: save_steps")) all += line.substr(9) + "\n";
+    return all;
+  };
+  EXPECT_EQ(warnings("1", {"zero_stage=1", "pipeline_schedule=gpipe", "reduction=exact"}),
+            "pipeline_schedule changes nothing in this run (pipeline_parallel_size: 1)\n"
+            "zero_stage changes nothing in this run (no other card has the same parameters)\n"
+            "reduction changes nothing in this run (an update is one micro-batch)\n");
+  EXPECT_EQ(warnings("1", {"reduction=exact", "gradient_accumulation_steps=2", "zero_shard_size=1"}),
+            "zero_shard_size changes nothing in this run (zero_stage: 0)\n");
+  EXPECT_EQ(warnings("2", {"zero_stage=2", "zero_shard_size=2"}),
+            "zero_shard_size changes nothing in this run (as by default, of all 2 data-parallel cards)\n");
+  EXPECT_EQ(warnings("2", {"zero_stage=2", "zero_shard_size=1"}),
+            "zero_stage changes nothing in this run (zero_shard_size: 1 leaves each card its own)\n");
+  EXPECT_EQ(warnings("2", {"zero_stage=1", "context_parallel_size=2"}), "") << "the two share the state";
+  EXPECT_EQ(
+      warnings("2", {"pipeline_parallel_size=2", "reduction=exact", "gradient_accumulation_steps=2"}),
+      "reduction changes nothing in this run (a pipeline adds its micro-batches one after the other)\n"
+      "reduction: exact: the bits still depend on pipeline_parallel_size: 2, which changes sums that it "
+      "does not order\n");
+  EXPECT_EQ(
+      warnings("2", {"pipeline_parallel_size=2", "pipeline_schedule=gpipe"}),
+      "pipeline_parallel_size: 2 with 1 micro-batch an update: the cards are idle for about 50 % of the "
+      "time; with gradient_accumulation_steps: 8 for 11 %\n");
+}
+
 TEST_F(LayoutsTest, D04SizesThatDoNotDivideNameThoseThatDo) {
   const auto said = [&](const std::string& cards, const std::string& key) {
     const Outcome outcome = run_duoka(shop_.train("out", {key, "--cards", cards}));

@@ -87,13 +87,13 @@ TEST_F(PlanTest, ListsLayoutsThatFitBestFirst) {
     Words words = rows;
     words.insert(words.end(), {"--memory-gib", gib});
     const Outcome outcome = plan(words);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_EQ(outcome.exit_code, gib == "1" ? 1 : 0) << outcome.all();
     EXPECT_LE(longest_line(outcome.out), 80u);
     return outcome.out;
   };
   const std::string found = with_memory("40");
-  EXPECT_THAT(found,
-              AllOf(HasSubstr(" fit into 40.0 GiB a card"), HasSubstr(" data tensor context pipe ZeRO")));
+  EXPECT_THAT(found, AllOf(HasSubstr(" layouts fit into 40.0 GiB a card"),
+                           HasSubstr(" data tensor context pipe ZeRO")));
   std::istringstream lines(found.substr(found.find(" data tensor")));
   std::string line;
   std::getline(lines, line);
@@ -111,13 +111,45 @@ TEST_F(PlanTest, ListsLayoutsThatFitBestFirst) {
     ++count;
   }
   EXPECT_GT(count, 3);
-  EXPECT_THAT(with_memory("1"), HasSubstr("none fits into 1.00 GiB a card; the one that needs least"));
+  const std::string smallest = with_memory("1");
+  EXPECT_THAT(smallest, AllOf(HasSubstr("no layout fits into 1.00 GiB a card; the one that needs least:\n"),
+                              HasSubstr("what would help: --memory-gib ")));
+  const size_t said = smallest.find("--memory-gib ") + 13;
+  EXPECT_THAT(with_memory(smallest.substr(said, smallest.find(',', said) - said)), HasSubstr("fits into "));
 }
 
 TEST_F(PlanTest, ListsShardedStateOnOneHost) {
   const Outcome outcome = plan({"--cards", "4", "--memory-gib", "60"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
   EXPECT_THAT(outcome.out, HasSubstr("\n    4      1       1    1    1    4 ")) << outcome.out;
+}
+
+TEST_F(PlanTest, OneCardHasOneLayoutThatSharesNothing) {
+  const Outcome outcome = plan({"--cards", "1", "--memory-gib", "200"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("1 layout fits into 200 GiB a card\n"),
+                    HasSubstr("\n    1      1       1    1    0    - "), Not(HasSubstr("1 cards"))));
+}
+
+TEST_F(PlanTest, NoLayoutWithWholeMicroBatchesNamesHowManyWouldDo) {
+  const Outcome outcome = plan({"--cards", "62", "tensor_parallel_size=2", "pipeline_parallel_size=31",
+                                "--memory-gib", "200", "--hosts", "31"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.all();
+  EXPECT_THAT(outcome.out, HasSubstr("what would: gradient_accumulation_steps a multiple of 62\n"));
+}
+
+TEST_F(PlanTest, HelpExplainsItsFlags) {
+  const Outcome help = run_duoka({"plan", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* flag :
+       {"--model FOLDER", "--cards N", "--hosts M", "--link-gb-s INSIDE,BETWEEN", "--memory-gib X"})
+    EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + flag + "\n      "));
+  EXPECT_THAT(help.out, Not(HasSubstr("required")));
+  EXPECT_THAT(run_duoka({"train", "--help"}).out, HasSubstr("\n  --pin\n      With --cards: "));
+  const Outcome without = run_duoka({"plan"});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.err, HasSubstr("not given: model_name_or_path, or --model FOLDER"));
 }
 
 TEST_F(PlanTest, RefusesWhatCannotWorkWithWhatWould) {
@@ -136,7 +168,8 @@ TEST_F(PlanTest, RefusesWhatCannotWorkWithWhatWould) {
   EXPECT_THAT(refused({"--memory-gib", "much"}),
               HasSubstr("--memory-gib: found 'much'; wanted a number above 0"));
   EXPECT_THAT(refused({"--host", "2"}),
-              HasSubstr("unknown flag '--host'; flags are --memory-gib, --link-gb-s, --hosts"));
+              HasSubstr("unknown flag '--host'; flags are --model FOLDER, --cards N, --hosts M"));
+  EXPECT_THAT(refused({"--pin"}), HasSubstr("unknown flag '--pin'"));
   EXPECT_THAT(refused({"zero_stag=3"}), HasSubstr("zero_stage"));
   EXPECT_EQ(run_duoka({"train", "--hosts", "2"}).exit_code, 2);
 }

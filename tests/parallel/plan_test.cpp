@@ -21,6 +21,10 @@ TEST(Plan, NamesBothNumbersWhenTheyDoNotFit) {
   EXPECT_THAT(testing::message_of<ConfigError>([] { resolve({.data = 3}, 2); }),
               ::testing::AllOf(::testing::HasSubstr("= 3 needs 3 ranks, but 2 are started"),
                                ::testing::HasSubstr("use 2")));
+  EXPECT_THAT(
+      testing::message_of<ConfigError>([] { resolve({.tensor = 2, .pipeline = 2}, 6); }),
+      ::testing::HasSubstr("tensor_parallel_size 2 x pipeline_parallel_size 2 takes 4 ranks, which does not "
+                           "divide the 6 started; start 4 or a multiple of 4"));
   EXPECT_THROW(resolve({.data = -1}, 2), ConfigError);
   EXPECT_THROW(resolve({}, 0), ConfigError);
   // 2^31 ranks and more: no product may run over.

@@ -11,14 +11,25 @@ namespace duoka::cli {
 
 /// What follows the command's name on the command line.
 struct CommandLine {
-  std::vector<std::string> words;  ///< Without the flags below; see OptionWords.
+  std::vector<std::string> words;  ///< Without the flags; see OptionWords.
   int num_cards = 0;               ///< --cards N; 0: not given.
   bool pins_cores = false;         ///< --pin
-  /// Of the command's own flags (Command::flags), those that were given: name without dashes, value.
+  /// The command's other flags that were given: name without dashes, value.
   std::map<std::string, std::string> flags;
   /// The whole command line without the program's name, to start ranks with.
   std::vector<std::string> all;
 };
+
+/// A word with two dashes that a command knows beside its keys.
+struct Flag {
+  std::string name;   ///< "cards" for --cards.
+  std::string value;  ///< "N"; "" for one without.
+  std::string help;
+
+  std::string usage() const { return "--" + name + (value.empty() ? "" : " " + value); }
+};
+/// Those of commands that run on many cards.
+std::vector<Flag> rank_flags();
 
 /// One command of duoka, in a file of its own.
 struct Command {
@@ -30,10 +41,7 @@ struct Command {
   std::string (*help)(int columns) = nullptr;
   std::string (*json_schema)() = nullptr;
   std::string (*markdown)() = nullptr;
-  /// Its work depends on --cards; elsewhere the flag is an error.
-  bool takes_cards = false;
-  /// Flags with a value that this command alone knows: "hosts" for --hosts M.
-  std::vector<std::string> flags = {};
+  std::vector<Flag> flags = {};  ///< In the order of the help. Others are an error.
 };
 
 extern const Command train_command, eval_command, generate_command, chat_command, merge_command,

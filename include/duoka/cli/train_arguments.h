@@ -8,6 +8,7 @@
 
 #include "duoka/cli/read_options.h"
 #include "duoka/core/options.h"
+#include "duoka/parallel/plan.h"
 
 namespace duoka::cli {
 
@@ -121,6 +122,8 @@ struct TrainArguments {
 const OptionTable<TrainArguments>& train_options();
 /// The same for commands that look at a training's model and data only: nothing but the model is required.
 const OptionTable<TrainArguments>& inspect_options();
+/// For `duoka plan`, whose model may be given by a flag: nothing is required.
+const OptionTable<TrainArguments>& plan_options();
 
 /// Reads and checks a training's options, before anything else is opened. Throws ConfigError.
 TrainArguments read_train_arguments(const OptionWords& words);
@@ -128,8 +131,12 @@ TrainArguments read_train_arguments(const OptionWords& words);
 /// Checks that need more than one option. Throws ConfigError.
 void check_train_arguments(const TrainArguments& arguments);
 
-/// The options given that others leave without effect: "sgd_momentum (optim: adamw_torch)".
-std::vector<std::string> options_without_effect(const TrainArguments& arguments);
+/// The options given that others, or the cards, leave without effect: "sgd_momentum changes nothing in this
+/// run (optim: adamw_torch)". `plan`: that of `arguments`, resolved.
+std::vector<std::string> options_without_effect(const TrainArguments& arguments, const parallel::Plan& plan);
+
+/// What is asked for and done, but not as one may expect: a line each.
+std::vector<std::string> layout_advice(const TrainArguments& arguments, const parallel::Plan& plan);
 
 /// "5GB", "200MB", "1GiB" or plain bytes. Throws ConfigError.
 int64_t parse_size(std::string_view text);
