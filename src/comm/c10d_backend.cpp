@@ -71,7 +71,12 @@ class C10dStore final : public KeyStore {
 /// c10d writes an error of its own to stderr before it throws, and warns of peers whose address has no name;
 /// the culprit's error is to be the only one there. Who asks for c10d's messages gets them.
 void silence_c10d() {
-  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  // Once a process, since ranks may be its threads.
+  static const bool once = [] {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+    return true;
+  }();
+  (void)once;
 }
 
 /// A TCPStore's first exchange of words has no time-out of its own: with a port of some other program it
