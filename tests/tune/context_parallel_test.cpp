@@ -100,7 +100,8 @@ model::Decoder decoder_of(const Case& what, const comm::Group& tensor, const com
 }
 
 void check(const Case& what, const std::vector<int>& sizes = {2, 3, 4}) {
-  const double tolerance = what.dtype == at::kDouble ? 1e-10 : 1e-5;
+  // The gradient of a key's bias is what is left of terms that nearly cancel.
+  const double tolerance = what.dtype == at::kDouble ? 1e-10 : 2e-5;
   const Stream whole = stream_of(what.lengths, 37, 2);
   model::Decoder one = decoder_of(what, {}, {});
   const Outcome wanted = run(one, whole);
