@@ -17,18 +17,30 @@ namespace duoka::test {
 
 namespace {
 
-/// Counts ranks that are done and keeps the error that came first.
+/// Counts ranks that are connected and those that are done, and keeps the error that came first.
 class Finish {
  public:
+  explicit Finish(int num_ranks) : num_ranks_(num_ranks) {}
+
+  void connected() {
+    const std::lock_guard lock(mutex_);
+    ++num_connected_;
+    changed_.notify_all();
+  }
+  /// Until nobody is connecting any more, or some rank has failed.
+  void wait_for_connections() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return num_connected_ == num_ranks_ || first_error_; });
+  }
   void done(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (error && !first_error_) first_error_ = std::move(error);
     ++num_done_;
     changed_.notify_all();
   }
-  bool wait_for(int num_ranks, std::chrono::milliseconds timeout) {
+  bool wait_for(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, timeout, [&] { return num_done_ == num_ranks; });
+    return changed_.wait_for(lock, timeout, [&] { return num_done_ == num_ranks_; });
   }
   std::exception_ptr first_error() {
     const std::lock_guard lock(mutex_);
@@ -38,19 +50,23 @@ class Finish {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  int num_done_ = 0;
+  int num_ranks_;
+  int num_connected_ = 0, num_done_ = 0;
   std::exception_ptr first_error_;
 };
 
-/// The error is noted before the group closes: closing fails the peers, whose errors must come second.
+/// The error is noted before the group closes: closing fails the peers, whose errors must come second. A body
+/// that does not talk may be over while a peer is still connecting, so it waits for that.
 void run_one(comm::LocalMeeting& meeting, int rank, const std::function<void(const comm::Group&)>& body,
              std::chrono::milliseconds timeout, Finish& finish) {
   std::exception_ptr error;
   try {
     at::set_num_threads(1);
     const comm::Group group = meeting.join(rank, {.timeout = timeout});
+    finish.connected();
     try {
       body(group);
+      finish.wait_for_connections();
     } catch (...) {
       finish.done(std::current_exception());
       return;
@@ -67,12 +83,12 @@ void run_ranks(int num_ranks, const std::function<void(const comm::Group&)>& bod
                std::chrono::milliseconds timeout) {
   const int num_threads = at::get_num_threads();
   comm::LocalMeeting meeting(num_ranks);
-  Finish finish;
+  Finish finish(num_ranks);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < num_ranks; ++rank)
     ranks.emplace_back([&, rank] { run_one(meeting, rank, body, timeout, finish); });
   // Collectives end within the time-out by themselves; only a body that is stuck elsewhere outlives it.
-  if (!finish.wait_for(num_ranks, timeout + std::chrono::seconds(60))) {
+  if (!finish.wait_for(timeout + std::chrono::seconds(60))) {
     std::fprintf(stderr, "run_ranks: not all of %d ranks were done after %lld ms\n", num_ranks,
                  static_cast<long long>(timeout.count()));
     std::_Exit(EXIT_FAILURE);
