@@ -87,8 +87,12 @@ inline void expect_same(const Outcome& found, const Outcome& wanted, int rank, d
   }
   EXPECT_LT(relative_error(found.dx, wanted.dx), tolerance);
   ASSERT_EQ(found.gradients.size(), wanted.gradients.size());
-  for (const auto& [name, gradient] : wanted.gradients)
+  for (const auto& [name, gradient] : wanted.gradients) {
+    // Of queries and keys where each trained token sees only itself: nothing but rounding.
+    const auto is_zero = [](const at::Tensor& x) { return x.abs().max().item<double>() < 1e-15; };
+    if (is_zero(gradient) && is_zero(found.gradients.at(name))) continue;
     EXPECT_LT(relative_error(found.gradients.at(name), gradient), tolerance) << name;
+  }
 }
 
 struct RanksCase {
