@@ -72,7 +72,8 @@ find_package_handle_standard_args(Libtorch
   REQUIRED_VARS Libtorch_CPU_LIBRARY Libtorch_C10_LIBRARY Libtorch_INCLUDE_DIR
   VERSION_VAR Libtorch_VERSION HANDLE_COMPONENTS)
 
-# at::parallel_for is a template: without OpenMP here its loops run on one thread, whatever libtorch has.
+# at::parallel_for is a template: without OpenMP here its loops run on one thread, whatever libtorch has. Only the
+# flags are taken: the library is the one that libtorch brings.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 if(Libtorch_FOUND AND NOT TARGET Libtorch::cpu)
   add_library(Libtorch::c10 SHARED IMPORTED)
@@ -84,7 +85,9 @@ if(Libtorch_FOUND AND NOT TARGET Libtorch::cpu)
   set_target_properties(Libtorch::cpu PROPERTIES
     IMPORTED_LOCATION "${Libtorch_CPU_LIBRARY}"
     INTERFACE_COMPILE_DEFINITIONS "USE_DISTRIBUTED;USE_C10D_GLOO"
-    INTERFACE_LINK_LIBRARIES "Libtorch::c10;OpenMP::OpenMP_CXX")
+    INTERFACE_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>"
+    INTERFACE_LINK_OPTIONS "${OpenMP_CXX_FLAGS}"
+    INTERFACE_LINK_LIBRARIES Libtorch::c10)
   # The wheels' own copies must win over any CUDA/NCCL the system has.
   foreach(_d IN LISTS _lt_nv_libs)
     set_property(TARGET Libtorch::cpu APPEND PROPERTY INTERFACE_LINK_OPTIONS "LINKER:-rpath-link,${_d}")
