@@ -78,7 +78,7 @@ TEST(Alpaca, SystemAndHistory) {
                                    "history": [["q1", "a1"], ["q2", "a2"]]})")),
             "system: s | user: q1 | assistant: a1 | user: q2 | assistant: a2 | user: q3 | assistant: a3");
   EXPECT_THAT(refusal(R"({"instruction": "q", "output": "a", "history": [["q1"]]})"),
-              HasSubstr("an entry of key 'history': found 1 values, wanted 2"));
+              HasSubstr("an entry of key 'history': found 1 value, wanted 2"));
 }
 
 TEST(Alpaca, NamedColumns) {

@@ -131,7 +131,7 @@ TEST(Config, Windows) {
   qwen["layer_types"] = {full, "sliding_attention", full, full};
   EXPECT_EQ(read(qwen).windows, (std::vector<int64_t>{0, 16, 0, 0}));
   qwen["layer_types"] = {full};
-  expect_contains(error_of(qwen), "1 entries for 4 layers");
+  expect_contains(error_of(qwen), "1 entry for 4 layers");
   qwen["layer_types"] = {full, full, full, "linear_attention"};
   expect_contains(error_of(qwen), "linear_attention");
 }
