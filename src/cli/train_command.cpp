@@ -62,12 +62,16 @@ std::string trained_text(int64_t num_trained, int64_t num_parameters) {
   return out.str();
 }
 
+/// Over `num_ranks` ranks that each have rows of their own.
+int64_t rows_per_update(const TrainArguments& a, int num_ranks) {
+  return a.per_device_train_batch_size * a.gradient_accumulation_steps * num_ranks;
+}
+
 /// "8 rows (8 per card x 1 accumulated x 1 card)".
 std::string update_text(const TrainArguments& a, int num_ranks) {
-  const int64_t size = a.per_device_train_batch_size * a.gradient_accumulation_steps * num_ranks;
-  return text(counted(size, a.packing ? "stream" : "row"), " (", a.per_device_train_batch_size,
-              " per card x ", a.gradient_accumulation_steps, " accumulated x ", counted(num_ranks, "card"),
-              ")");
+  return text(counted(rows_per_update(a, num_ranks), a.packing ? "stream" : "row"), " (",
+              a.per_device_train_batch_size, " per card x ", a.gradient_accumulation_steps, " accumulated x ",
+              counted(num_ranks, "card"), ")");
 }
 
 /// "optimizer, activations, to a file in out"; "" when nothing goes out of a card's memory.
@@ -241,6 +245,8 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
   train::TrainerOptions options = trainer_options(arguments, total_steps, eval_loader != nullptr);
   options.settings["cards"] = std::to_string(num_ranks);
   options.settings["rows"] = std::to_string(data.train.size());
+  options.settings["rows_per_update"] =
+      std::to_string(rows_per_update(arguments, engine->layout().data_share().size));
   say_start(arguments, decoder, *engine, data, total_steps, context);
   warn_intervals(options, log);
   warn_trace(options, from, log);
