@@ -167,7 +167,8 @@ TEST_F(DataTest, A07VeryLongRowIsCutWithItsTrueLengthReported) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("rows read 4, used 3, refused 1"),
                                  HasSubstr("long.jsonl:1: refused: "), HasSubstr("prompt fills the cutoff")));
-  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("among the first 2048 of [0-9],[0-9]{3},[0-9]{3} tokens"));
+  EXPECT_THAT(outcome.out,
+              ::testing::ContainsRegex("among the first 2048 of [0-9],[0-9]{3},[0-9]{3} tokens"));
   EXPECT_LT(outcome.cpu_seconds, 30);
   EXPECT_LT(outcome.peak_bytes - plain_bytes, int64_t{1} << 30);
 }

@@ -106,7 +106,7 @@ TEST_F(OffloadTest, AFolderForNothingIsNamedInAWarning) {
   const Outcome outcome =
       run_duoka(train("out", {"max_steps=1", "offload_folder=" + (shop_ / "disk").string()}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
-  EXPECT_THAT(outcome.err, HasSubstr("offload_folder (nothing is offloaded)"));
+  EXPECT_THAT(outcome.err, HasSubstr("offload_folder changes nothing in this run (nothing is offloaded)"));
   EXPECT_FALSE(std::filesystem::exists(shop_ / "disk"));
 }
 

@@ -11,6 +11,7 @@
 #include "data/tiny_tokenizer.h"
 #include "duoka/core/error.h"
 #include "duoka/core/files.h"
+#include "duoka/core/text.h"
 #include "support/cpu_time.h"
 
 namespace duoka::data {
@@ -131,7 +132,7 @@ TEST_F(DatasetTest, CaseA07VeryLongRow) {
   const auto refusals = dataset->parts()[0].cache.refusals(10);
   ASSERT_EQ(refusals.size(), 2u);
   EXPECT_THAT(std::string(refusals[0].text),
-              AllOf(HasSubstr("prompt fills"), HasSubstr(std::to_string(dataset->counts().longest))));
+              AllOf(HasSubstr("prompt fills"), HasSubstr(counted(dataset->counts().longest, "token"))));
   EXPECT_EQ(refusals[1].line, 3);
   EXPECT_THAT(std::string(refusals[1].text), HasSubstr("nested deeper"));
 }
