@@ -55,6 +55,10 @@ int data_ranks(const Plan& plan, int num_ranks) {
 }
 
 void check_pipeline(const Plan& plan) {
+  constexpr int most_chunks = 1024;  // a list of every rank's actions is made of them
+  if (plan.chunks > most_chunks)
+    throw ConfigError(text("pipeline_chunks = ", plan.chunks, "; wanted at most ", most_chunks,
+                           ", and no more than the layers of a rank"));
   pipeline_lists({plan.schedule, plan.pipeline, 0, plan.chunks});
   if (plan.pipeline == 1 && (plan.chunks > 1 || !plan.split.empty()))
     throw ConfigError(

@@ -29,6 +29,11 @@ TEST(Plan, NamesBothNumbersWhenTheyDoNotFit) {
   EXPECT_THROW(resolve({}, 0), ConfigError);
   // 2^31 ranks and more: no product may run over.
   EXPECT_THROW(resolve({.context = 1 << 29, .tensor = 2, .pipeline = 4}, 8), ConfigError);
+  EXPECT_THAT(
+      testing::message_of<ConfigError>([] {
+        resolve({.pipeline = 4096, .schedule = PipelineSchedule::interleaved, .chunks = 1'000'000'000}, 4096);
+      }),
+      ::testing::HasSubstr("pipeline_chunks = 1000000000; wanted at most 1024"));
   EXPECT_THROW(resolve({.context = 1 << 30, .tensor = 1 << 30, .pipeline = 1 << 30}, 8), ConfigError);
 }
 
