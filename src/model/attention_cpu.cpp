@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <numeric>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "model/attention_kernel.h"
 #include "model/attention_piece.h"
@@ -78,19 +78,20 @@ void run_tasks(const std::vector<Task>& tasks, const Body& body) {
   });
 }
 
-/// The rows of one key head of x [N, Hkv, G, d] (queries, or what is like them).
+/// Tokens [begin, begin + count) of one key head of x [N, Hkv, G, d].
+template <class T>
+rows::HeadRows<T> head_rows(const at::Tensor& x, int64_t begin, int64_t count, int64_t kv_head) {
+  T* data = x.data_ptr<std::remove_const_t<T>>() + begin * x.stride(0) + kv_head * x.stride(1);
+  return {data, x.stride(0), x.stride(2), count, x.size(2), x.size(3)};
+}
 template <class T>
 rows::HeadRows<T> query_rows(const at::Tensor& x, const Task& task) {
-  T* data =
-      x.data_ptr<std::remove_const_t<T>>() + task.piece.q_begin * x.stride(0) + task.kv_head * x.stride(1);
-  return {data, x.stride(0), x.stride(2), task.piece.q_length, x.size(2), x.size(3)};
+  return head_rows<T>(x, task.piece.q_begin, task.piece.q_length, task.kv_head);
 }
 /// The same of x [N, Hkv, d].
 template <class T>
 rows::HeadRows<T> key_rows(const at::Tensor& x, const Task& task) {
-  T* data =
-      x.data_ptr<std::remove_const_t<T>>() + task.piece.k_begin * x.stride(0) + task.kv_head * x.stride(1);
-  return {data, x.stride(0), 0, task.piece.k_length, 1, x.size(2)};
+  return head_rows<T>(x.unsqueeze(2), task.piece.k_begin, task.piece.k_length, task.kv_head);
 }
 
 template <class T>
@@ -151,11 +152,6 @@ std::vector<AttentionPiece> pieces_of(const Stream& stream) {
     if (length > 0) pieces.push_back({begin, length, begin, length, true});
   }
   return pieces;
-}
-
-/// [N, H, d] -> [N, Hkv, G, d]
-at::Tensor grouped(const at::Tensor& q, int64_t num_kv_heads) {
-  return q.unflatten(1, {num_kv_heads, q.size(1) / num_kv_heads});
 }
 
 }  // namespace

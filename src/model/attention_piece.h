@@ -11,6 +11,9 @@
 /// itself.
 namespace duoka::model {
 
+/// What attend_piece() takes, of a stream's heads: [n, H, d] -> [n, Hkv, G, d], and [n, H] -> [n, Hkv, G].
+at::Tensor grouped(const at::Tensor& q, int64_t num_kv_heads);
+
 struct PieceAttended {
   at::Tensor out;          ///< [Lq, Hkv, G, d], the dtype of q.
   at::Tensor log_sum_exp;  ///< [Lq, Hkv, G] of the scores, f32 (f64 for f64).

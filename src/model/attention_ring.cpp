@@ -85,11 +85,6 @@ class Ring {
   const Stream& stream_;
 };
 
-/// [n, H, d] -> [n, Hkv, G, d], and [n, H] -> [n, Hkv, G].
-at::Tensor grouped(const at::Tensor& q, int64_t num_kv_heads) {
-  return q.unflatten(1, {num_kv_heads, q.size(1) / num_kv_heads});
-}
-
 at::Tensor queries(const at::Tensor& q, const AttentionPiece& piece) {
   return q.narrow(0, piece.q_begin, piece.q_length);
 }

@@ -123,24 +123,22 @@ void for_key_tiles(const Keys& keys, const Keys& all, const Body& body) {
     body(key, std::min(keys_per_tile, round_up(keys.end - key, rows_multiple)), key - all.begin);
 }
 
+/// Calls body(tile) on the task's queries.
+template <class T, class Body>
+void for_query_tiles(const AttentionTask<T>& task, const Body& body) {
+  for (int64_t query = task.q_begin; query < task.q_end;) {
+    const Tile tile(task, query);
+    body(tile);
+    query += tile.count;
+  }
+}
+
 template <class T, class P>
 class Forward {
   using A = Accumulate<T>;
 
  public:
-  explicit Forward(const AttentionTask<T>& task)
-      : task_(task),
-        keys_(task, task.q_begin, task.q_end - 1),
-        num_rows_(keys_.num_rows()),
-        k_(num_rows_ * d_),
-        v_turned_(num_rows_ * d_),
-        q_turned_(columns_ * d_),
-        scores_(columns_ * keys_per_tile),
-        weights_(columns_ * keys_per_tile),
-        out_turned_(columns_ * d_),
-        top_(columns_),
-        sum_(columns_),
-        shrink_(columns_) {
+  explicit Forward(const AttentionTask<T>& task) : task_(task) {
     const int64_t count = keys_.end - keys_.begin;
     rows::pack(tokens(task.k, keys_.begin, count), num_rows_, 1, static_cast<P*>(k_));
     rows::pack_turned(tokens(task.v, keys_.begin, count), num_rows_, 1, num_rows_,
@@ -148,12 +146,10 @@ class Forward {
   }
 
   void run(const HeadRows<T>& out, const HeadRows<A>& log_sum_exp) {
-    for (int64_t query = task_.q_begin; query < task_.q_end;) {
-      const Tile tile(task_, query);
+    for_query_tiles(task_, [&](const Tile& tile) {
       see(tile);
-      finish(tile, tokens(out, query, tile.count), tokens(log_sum_exp, query, tile.count));
-      query += tile.count;
-    }
+      finish(tile, tokens(out, tile.begin, tile.count), tokens(log_sum_exp, tile.begin, tile.count));
+    });
   }
 
  private:
@@ -185,13 +181,13 @@ class Forward {
   // Below every score; a difference to it is finite.
   static constexpr A lowest = std::numeric_limits<float>::lowest() / 4;
   const AttentionTask<T>& task_;
-  const Keys keys_;
-  const int64_t num_rows_, d_ = task_.q.head_dim, columns_ = max_columns(task_);
+  const Keys keys_{task_, task_.q_begin, task_.q_end - 1};
+  const int64_t num_rows_ = keys_.num_rows(), d_ = task_.q.head_dim, columns_ = max_columns(task_);
   const A scale_ = A{1} / std::sqrt(static_cast<A>(d_));
-  Scratch<P> k_, v_turned_, q_turned_;
-  Scratch<A> scores_;
-  Scratch<P> weights_;
-  Scratch<A> out_turned_, top_, sum_, shrink_;
+  Scratch<P> k_{num_rows_ * d_}, v_turned_{num_rows_ * d_}, q_turned_{columns_ * d_};
+  Scratch<A> scores_{columns_ * keys_per_tile};
+  Scratch<P> weights_{columns_ * keys_per_tile};
+  Scratch<A> out_turned_{columns_ * d_}, top_{columns_}, sum_{columns_}, shrink_{columns_};
 };
 
 template <class T, class P>
@@ -199,27 +195,7 @@ class Backward {
   using A = Accumulate<T>;
 
  public:
-  explicit Backward(const AttentionTask<T>& task)
-      : task_(task),
-        keys_(task, task.q_begin, task.q_end - 1),
-        num_rows_(keys_.num_rows()),
-        k_(num_rows_ * d_),
-        k_turned_(num_rows_ * d_),
-        v_(num_rows_ * d_),
-        dk_(num_rows_ * d_),
-        dv_(num_rows_ * d_),
-        q_(columns_ * d_),
-        q_turned_(columns_ * d_),
-        dout_(columns_ * d_),
-        dout_turned_(columns_ * d_),
-        dq_turned_(columns_ * d_),
-        scores_(columns_ * keys_per_tile),
-        dweights_(columns_ * keys_per_tile),
-        weights_(columns_ * keys_per_tile),
-        dscores_(columns_ * keys_per_tile),
-        dscores_packed_(columns_ * keys_per_tile),
-        log_sum_exp_(columns_),
-        dot_(columns_) {
+  explicit Backward(const AttentionTask<T>& task) : task_(task) {
     const int64_t count = keys_.end - keys_.begin;
     const auto k = tokens(task.k, keys_.begin, count), v = tokens(task.v, keys_.begin, count);
     rows::pack(k, num_rows_, 1, static_cast<P*>(k_));
@@ -233,14 +209,12 @@ class Backward {
            const HeadRows<T>& dq) {
     const Scratch<A> scales(columns_);
     std::fill_n(static_cast<A*>(scales), columns_, scale_);
-    for (int64_t query = task_.q_begin; query < task_.q_end;) {
-      const Tile tile(task_, query);
-      pack_queries(tile, tokens(dout, query, tile.count), tokens(out, query, tile.count),
-                   tokens(log_sum_exp, query, tile.count));
+    for_query_tiles(task_, [&](const Tile& tile) {
+      pack_queries(tile, tokens(dout, tile.begin, tile.count), tokens(out, tile.begin, tile.count),
+                   tokens(log_sum_exp, tile.begin, tile.count));
       see(tile);
-      rows::unpack_turned<T, A>(dq_turned_, tile.num_columns, scales, tokens(dq, query, tile.count));
-      query += tile.count;
-    }
+      rows::unpack_turned<T, A>(dq_turned_, tile.num_columns, scales, tokens(dq, tile.begin, tile.count));
+    });
   }
 
   void finish_keys(const HeadRows<A>& dk, const HeadRows<A>& dv) const {
@@ -286,15 +260,17 @@ class Backward {
   const P* packed_dscores() const { return paired<P> == 1 ? dscores_ : dscores_packed_; }
 
   const AttentionTask<T>& task_;
-  const Keys keys_;
-  const int64_t num_rows_, d_ = task_.q.head_dim, columns_ = max_columns(task_);
+  const Keys keys_{task_, task_.q_begin, task_.q_end - 1};
+  const int64_t num_rows_ = keys_.num_rows(), d_ = task_.q.head_dim, columns_ = max_columns(task_);
   const A scale_ = A{1} / std::sqrt(static_cast<A>(d_));
-  Scratch<P> k_, k_turned_, v_;
-  Scratch<A> dk_, dv_;
-  Scratch<P> q_, q_turned_, dout_, dout_turned_;
-  Scratch<A> dq_turned_, scores_, dweights_;
-  Scratch<P> weights_, dscores_, dscores_packed_;
-  Scratch<A> log_sum_exp_, dot_;
+  Scratch<P> k_{num_rows_ * d_}, k_turned_{num_rows_ * d_}, v_{num_rows_ * d_};
+  Scratch<A> dk_{num_rows_ * d_}, dv_{num_rows_ * d_};
+  Scratch<P> q_{columns_ * d_}, q_turned_{columns_ * d_}, dout_{columns_ * d_}, dout_turned_{columns_ * d_};
+  Scratch<A> dq_turned_{columns_ * d_}, scores_{columns_ * keys_per_tile},
+      dweights_{columns_ * keys_per_tile};
+  Scratch<P> weights_{columns_ * keys_per_tile}, dscores_{columns_ * keys_per_tile},
+      dscores_packed_{columns_ * keys_per_tile};
+  Scratch<A> log_sum_exp_{columns_}, dot_{columns_};
 };
 
 /// Calls body.template operator()<P>() with the type that products of T are done in.
