@@ -174,9 +174,10 @@ std::vector<std::string> layout_advice(const A& a, const parallel::Plan& plan) {
                          percent(enough), " %"));
   }
   std::vector<std::string> unordered;
-  for (const char* key : {"tensor_parallel_size", "context_parallel_size", "pipeline_parallel_size"})
-    for (const auto& option : train_options().options())
-      if (option.name == key && option.get(a) != "1") unordered.push_back(option.name + ": " + option.get(a));
+  for (const auto& [key, size] :
+       {std::pair("tensor_parallel_size: ", plan.tensor), std::pair("context_parallel_size: ", plan.context),
+        std::pair("pipeline_parallel_size: ", plan.pipeline)})
+    if (size > 1) unordered.push_back(text(key, size));
   if (a.reduction == "exact" && !unordered.empty())
     lines.push_back(text("reduction: exact: the bits still depend on ", join(unordered),
                          ", which changes sums that it does not order"));

@@ -133,8 +133,7 @@ int list_layouts(const parallel::Workload& workload, const parallel::Plan& plan,
   }
   print_candidates(std::cout, found, cluster, memory_bytes, most_shown);
   if (fits(found.front(), memory_bytes)) return 0;
-  std::cout << "\n"
-            << wrapped("what would help: " + advice(workload, found.front()), 0, 80) << "\n";
+  std::cout << "\n" << wrapped("what would help: " + advice(workload, found.front()), 0, 80) << "\n";
   return none_fits;
 }
 
@@ -172,12 +171,10 @@ const Command plan_command{
      {"hosts", "M", "Hosts that the cards stand in, as many in each; left out: 1."},
      {"link-gb-s", "INSIDE,BETWEEN",
       "10^9 bytes a second that a card sends inside its host, and to other hosts, such as 450,50: adds how "
-      "many "
-      "seconds the sending takes."},
+      "many seconds the sending takes."},
      {"memory-gib", "X",
       "GiB of one card: lists the layouts in which no card needs more, best first, instead of showing the "
-      "one "
-      "that the keys ask for. Ends with exit code 1 when there is none."}},
+      "one that the keys ask for. Ends with exit code 1 when there is none."}},
 };
 
 }  // namespace duoka::cli

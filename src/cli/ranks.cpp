@@ -6,8 +6,6 @@
 #include "duoka/comm/launcher.h"
 #include "duoka/comm/session.h"
 #include "duoka/comm/world.h"
-#include "duoka/core/error.h"
-#include "duoka/core/text.h"
 
 namespace duoka::cli {
 
@@ -16,10 +14,7 @@ namespace {
 comm::World world_of(const CommandLine& line) {
   const comm::World world = comm::World::from_environment();
   const bool is_ours = world.launcher == comm::Launcher::none || world.launcher == comm::Launcher::duoka;
-  if (line.num_cards > 0 && !is_ours)
-    throw ConfigError(text("--cards ", line.num_cards, " under ", comm::launcher_name(world.launcher),
-                           ", which has started ", counted(world.size, "rank"),
-                           " already; leave --cards out"));
+  if (line.num_cards > 0 && !is_ours) comm::refuse_cards(line.num_cards, world);
   return world;
 }
 

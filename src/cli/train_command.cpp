@@ -197,11 +197,10 @@ void say_end(const TrainArguments& arguments, const train::TrainSummary& summary
         " export_dir=FOLDER`, and FOLDER as base_model_name_or_path in adapter_config.json"));
 }
 
-int train_on(const TrainArguments& arguments, RankContext& context) {
+int train_on(const TrainArguments& arguments, const parallel::Plan& spread, RankContext& context) {
   const Log& log = context.log;
   const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
   const TuningPlan plan = plan_tuning(arguments, config);
-  const parallel::Plan spread = parallel::resolve(parallel_plan(arguments), context.group.size());
   warn_start(arguments, plan, spread, log);
   const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
   const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
@@ -275,9 +274,10 @@ int train_on(const TrainArguments& arguments, RankContext& context) {
 
 int run(const CommandLine& line) {
   const TrainArguments arguments = read_train_arguments(OptionWords::parse(line.words));
-  check_early(arguments, parallel::resolve(parallel_plan(arguments), count_ranks(line)));
+  const parallel::Plan spread = parallel::resolve(parallel_plan(arguments), count_ranks(line));
+  check_early(arguments, spread);
   return run_on_ranks(line, arguments.ddp_timeout,
-                      [&](RankContext& context) { return train_on(arguments, context); });
+                      [&](RankContext& context) { return train_on(arguments, spread, context); });
 }
 
 }  // namespace

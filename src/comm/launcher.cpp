@@ -234,6 +234,11 @@ class Job final {
 
 }  // namespace
 
+void refuse_cards(int num_cards, const World& world) {
+  throw ConfigError(text("--cards ", num_cards, " under ", launcher_name(world.launcher),
+                         ", which has started ", counted(world.size, "rank"), " already; leave --cards out"));
+}
+
 int launch(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options) {
   if (num_ranks < 1) throw ConfigError(text("cards = ", num_ranks, " makes no run; wanted at least 1"));
   return Job(num_ranks, arguments, options).run();

@@ -83,10 +83,7 @@ int run_main(int argc, const char* const* argv, const std::function<void(const S
   const int trouble = run_rank(0, 1, [&] {
     world = World::from_environment();
     cards = take_cards(arguments);
-    if (cards > 0 && world.launcher != Launcher::none)
-      throw ConfigError(text("--cards ", cards, " under ", launcher_name(world.launcher),
-                             ", which has started ", counted(world.size, "rank"),
-                             " already; leave --cards out"));
+    if (cards > 0 && world.launcher != Launcher::none) refuse_cards(cards, world);
     return cards > 0 ? launch(cards, arguments) : 0;
   });
   if (trouble != 0 || cards > 0) return trouble;

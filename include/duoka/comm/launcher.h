@@ -35,6 +35,9 @@ struct LaunchOptions {
 /// a process cannot be started.
 int launch(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options = {});
 
+/// Throws the ConfigError of `--cards N` in a process of ranks that `world`'s launcher has started already.
+[[noreturn]] void refuse_cards(int num_cards, const World& world);
+
 /// True in a process that launch() started.
 bool is_launched();
 
