@@ -17,21 +17,11 @@ namespace duoka::test {
 
 namespace {
 
-/// Counts ranks that are connected and those that are done, and keeps the error that came first.
+/// Counts ranks that are done and keeps the error that came first.
 class Finish {
  public:
   explicit Finish(int num_ranks) : num_ranks_(num_ranks) {}
 
-  void connected() {
-    const std::lock_guard lock(mutex_);
-    ++num_connected_;
-    changed_.notify_all();
-  }
-  /// Until nobody is connecting any more, or some rank has failed.
-  void wait_for_connections() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return num_connected_ == num_ranks_ || first_error_; });
-  }
   void done(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (error && !first_error_) first_error_ = std::move(error);
@@ -51,22 +41,19 @@ class Finish {
   std::mutex mutex_;
   std::condition_variable changed_;
   int num_ranks_;
-  int num_connected_ = 0, num_done_ = 0;
+  int num_done_ = 0;
   std::exception_ptr first_error_;
 };
 
-/// The error is noted before the group closes: closing fails the peers, whose errors must come second. A body
-/// that does not talk may be over while a peer is still connecting, so it waits for that.
+/// The error is noted before the group closes: closing fails the peers, whose errors must come second.
 void run_one(comm::LocalMeeting& meeting, int rank, const std::function<void(const comm::Group&)>& body,
              std::chrono::milliseconds timeout, Finish& finish) {
   std::exception_ptr error;
   try {
     at::set_num_threads(1);
     const comm::Group group = meeting.join(rank, {.timeout = timeout});
-    finish.connected();
     try {
       body(group);
-      finish.wait_for_connections();
     } catch (...) {
       finish.done(std::current_exception());
       return;
