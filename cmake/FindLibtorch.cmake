@@ -72,10 +72,10 @@ find_package_handle_standard_args(Libtorch
   REQUIRED_VARS Libtorch_CPU_LIBRARY Libtorch_C10_LIBRARY Libtorch_INCLUDE_DIR
   VERSION_VAR Libtorch_VERSION HANDLE_COMPONENTS)
 
-# at::parallel_for is a template: without OpenMP here its loops run on one thread, whatever libtorch has. Only the
-# flags are taken: the library is the one that libtorch brings.
-find_package(OpenMP REQUIRED COMPONENTS CXX)
 if(Libtorch_FOUND AND NOT TARGET Libtorch::cpu)
+  # at::parallel_for is a template: without OpenMP here its loops run on one thread, whatever libtorch has. Only
+  # the flags are taken: the library is the one that libtorch brings.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
   add_library(Libtorch::c10 SHARED IMPORTED)
   set_target_properties(Libtorch::c10 PROPERTIES
     IMPORTED_LOCATION "${Libtorch_C10_LIBRARY}"

@@ -7,7 +7,7 @@
 
 // Products of matrices, by the fastest kernel libtorch has for where they are. For f32 on a CPU at::mm and
 // its kin take MKL, which keeps to AVX2 on processors that are not Intel's; oneDNN does not, and is twice as
-// fast there (bench_products).
+// fast there.
 
 namespace duoka {
 
