@@ -177,7 +177,6 @@ int run_checked(const std::vector<std::string>& arguments) {
   }
   const auto [command, num_words] = find_command(arguments);
   CommandLine line;
-  line.all = arguments;
   for (size_t i = num_words; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (is_help(word) || word == "--json-schema" || word == "--markdown") return print_about(*command, word);
@@ -186,6 +185,8 @@ int run_checked(const std::vector<std::string>& arguments) {
     else
       line.words.push_back(word);
   }
+  if (line.num_cards > 1)
+    comm::stay_single_threaded();  // until the ranks are made, as copies of this process
   return command->run(line);
 }
 

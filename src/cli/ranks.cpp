@@ -28,6 +28,11 @@ int run_one_rank(const comm::World& world, int64_t timeout_seconds,
   return body(context);
 }
 
+int run_rank_of(const comm::World& world, int64_t timeout_seconds,
+                const std::function<int(RankContext&)>& body) {
+  return comm::run_rank(world.rank, world.size, [&] { return run_one_rank(world, timeout_seconds, body); });
+}
+
 }  // namespace
 
 int count_ranks(const CommandLine& line) {
@@ -40,12 +45,12 @@ int run_on_ranks(const CommandLine& line, int64_t timeout_seconds,
   const comm::World world = world_of(line);
   if (line.pins_cores && line.num_cards <= 1 && world.rank == 0)
     Log().warning("--pin changes nothing in this run (it goes with --cards 2 or more)");
-  if (world.launcher != comm::Launcher::none)
-    return comm::run_rank(world.rank, world.size, [&] { return run_one_rank(world, timeout_seconds, body); });
+  if (world.launcher != comm::Launcher::none) return run_rank_of(world, timeout_seconds, body);
   if (line.num_cards > 1) {
     comm::LaunchOptions options;
     options.pin_cores = line.pins_cores;
-    return comm::launch(line.num_cards, line.all, options);
+    const auto run_copy = [&] { return run_rank_of(comm::World::from_environment(), timeout_seconds, body); };
+    return comm::launch_copies(line.num_cards, run_copy, options);
   }
   return run_one_rank(world, timeout_seconds, body);
 }

@@ -23,7 +23,7 @@ struct RankContext {
 /// ConfigError where both are given.
 int count_ranks(const CommandLine& line);
 
-/// Runs `body` on every rank: by starting `line.num_cards` ranks of this same command line on this machine,
+/// Runs `body` on every rank: by starting `line.num_cards` copies of this process on this machine,
 /// or, in a process that a launcher started (this one, torchrun, Slurm, mpirun), on that rank. Returns the
 /// exit code. `timeout_seconds`: longest wait for peers.
 int run_on_ranks(const CommandLine& line, int64_t timeout_seconds,

@@ -2,6 +2,7 @@
 #include "comm/child.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -36,6 +37,7 @@ void keep_open(int fd) {
 /// All that is needed between fork and exec, made before: only async-signal-safe calls are allowed there,
 /// for libtorch may have threads that hold malloc's locks.
 struct Plan {
+  const std::function<int()>& body;
   const char* program;
   char* const* argv;
   char* const* envp;
@@ -44,9 +46,18 @@ struct Plan {
   int null_fd;
   int report_fd;
   int inherited_fd;
+  int closed_fd;
   bool has_stdout;
   pid_t launcher;
 };
+
+/// Nothing of the launcher's may be unwound or destroyed in its copy, so it leaves from here.
+[[noreturn]] void run_body(const Plan& plan) noexcept {
+  ::environ = const_cast<char**>(plan.envp);
+  const int exit_code = plan.body();
+  std::fflush(nullptr);
+  ::_exit(exit_code);
+}
 
 [[noreturn]] void become(const Plan& plan) {
   ::setpgid(0, 0);
@@ -57,7 +68,9 @@ struct Plan {
   if (plan.cores != nullptr) ::sched_setaffinity(0, sizeof *plan.cores, plan.cores);
   keep_open(plan.report_fd);
   keep_open(plan.inherited_fd);
+  if (plan.closed_fd >= 0) ::close(plan.closed_fd);
   ::sigprocmask(SIG_SETMASK, plan.signal_mask, nullptr);
+  if (plan.body) run_body(plan);
   ::execve(plan.program, plan.argv, plan.envp);
   ::_exit(cannot_run);
 }
@@ -98,7 +111,8 @@ Child::Child(int rank, ChildSetup setup) : rank_(rank) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (const int core : setup.cores) CPU_SET(core, &cores);
-  const Plan plan{.program = setup.program.c_str(),
+  const Plan plan{.body = setup.body,
+                  .program = setup.program.c_str(),
                   .argv = argv.data(),
                   .envp = envp.data(),
                   .cores = setup.cores.empty() ? nullptr : &cores,
@@ -106,6 +120,7 @@ Child::Child(int rank, ChildSetup setup) : rank_(rank) {
                   .null_fd = null_fd,
                   .report_fd = write_end,
                   .inherited_fd = setup.inherited_fd,
+                  .closed_fd = setup.closed_fd,
                   .has_stdout = setup.has_stdout,
                   .launcher = ::getpid()};
   pid_ = ::fork();

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,12 +16,14 @@ namespace duoka::comm {
 
 /// What a child process is to be. Descriptors stay the caller's.
 struct ChildSetup {
-  std::string program;
+  std::function<int()> body;             ///< What it does, as a copy of this process; empty: runs `program`.
+  std::string program;                   ///< "": none.
   std::vector<std::string> arguments;    ///< Without argv[0].
   std::vector<std::string> environment;  ///< All of it, "NAME=value".
   std::vector<int> cores;                ///< To be pinned to; empty: where the launcher may run.
   bool has_stdout = true;                ///< False: its stdout goes nowhere.
   int inherited_fd = -1;                 ///< Stays open in the child under the same number; -1: none.
+  int closed_fd = -1;                    ///< Closed in the child; -1: none.
   sigset_t signal_mask;                  ///< Signals blocked in the child.
 };
 

@@ -81,6 +81,7 @@ void enter_join_table(KeyStore& store, const World& world, const std::string& na
   enter(store, world, name);
   store.add("join/count", 1);
   auto next_notice = start + seconds(10);
+  milliseconds pause{1};  // most ranks come together; the more there are, the longer it takes
   while (true) {
     const int64_t num_joined = store.add("join/count", 0);
     if (num_joined >= world.size) return;
@@ -99,7 +100,8 @@ void enter_join_table(KeyStore& store, const World& world, const std::string& na
       log.info(text("waiting: ", who_is_missing(store, num_joined, world)));
       next_notice = now + seconds(30);
     }
-    std::this_thread::sleep_for(std::min<Clock::duration>(poll_interval, timeout - (now - start)));
+    std::this_thread::sleep_for(std::min<Clock::duration>(pause, timeout - (now - start)));
+    pause = std::min(2 * pause, poll_interval);
   }
 }
 

@@ -6,9 +6,11 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <tuple>
 
+#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -113,25 +115,45 @@ std::string own_program() {
   return path;
 }
 
+int num_threads_here() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return static_cast<int>(std::distance(begin(threads), end(threads)));
+}
+
+/// A rank's work in a copy of the launcher. libgomp and MKL read OMP_NUM_THREADS when the launcher was
+/// loaded.
+std::function<int()> with_own_threads(const std::function<int()>& body) {
+  return [body] {
+    at::set_num_threads(std::max(1, std::atoi(std::getenv("OMP_NUM_THREADS"))));
+    return body();
+  };
+}
+
+/// What all ranks run: a program, or a function.
+struct RankWork {
+  std::string program = {};
+  std::vector<std::string> arguments = {};
+  std::function<int()> body = {};
+};
+
 /// The ranks of one run, from start to exit code.
 class Job final {
  public:
-  Job(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options)
+  Job(int num_ranks, const RankWork& work, const LaunchOptions& options)
       : num_ranks_(num_ranks), options_(options) {
-    std::string program = options.program.empty() ? own_program() : options.program;
-    if (::access(program.c_str(), X_OK) != 0)
-      throw SystemError(text("cannot run '", program, "': ", std::strerror(errno)));
     // Held from here to rank 0's start: two runs never get the same port.
     const int listen_fd = listen_on("127.0.0.1", 0);
     const auto cores = allowed_cores();
     for (int rank = 0; rank < num_ranks; ++rank) {
       ChildSetup setup{
-          .program = program,
-          .arguments = arguments,
+          .body = work.body,
+          .program = work.program,
+          .arguments = work.arguments,
           .environment = rank_environment(rank, num_ranks, port_of(listen_fd), listen_fd, options),
           .cores = {},
           .has_stdout = rank == 0,
           .inherited_fd = rank == 0 ? listen_fd : -1,
+          .closed_fd = rank == 0 ? -1 : listen_fd,
           .signal_mask = signals_.mask_before()};
       if (options.pin_cores) setup.cores = share_of_cores(cores, rank, num_ranks);
       children_.emplace_back(rank, std::move(setup));
@@ -239,9 +261,29 @@ void refuse_cards(int num_cards, const World& world) {
                          ", which has started ", counted(world.size, "rank"), " already; leave --cards out"));
 }
 
-int launch(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options) {
+namespace {
+
+int launch(int num_ranks, const RankWork& work, const LaunchOptions& options) {
   if (num_ranks < 1) throw ConfigError(text("cards = ", num_ranks, " makes no run; wanted at least 1"));
-  return Job(num_ranks, arguments, options).run();
+  return Job(num_ranks, work, options).run();
 }
+
+}  // namespace
+
+int launch(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options) {
+  std::string program = options.program.empty() ? own_program() : options.program;
+  if (::access(program.c_str(), X_OK) != 0)
+    throw SystemError(text("cannot run '", program, "': ", std::strerror(errno)));
+  return launch(num_ranks, RankWork{.program = std::move(program), .arguments = arguments}, options);
+}
+
+int launch_copies(int num_ranks, const std::function<int()>& body, const LaunchOptions& options) {
+  if (const int threads = num_threads_here(); threads > 1)
+    throw StateError(text("launch_copies: this process has ", counted(threads, "thread"),
+                          ", of which a copy would have one; start ranks before anything is computed"));
+  return launch(num_ranks, RankWork{.body = with_own_threads(body)}, options);
+}
+
+void stay_single_threaded() { at::set_num_threads(1); }
 
 }  // namespace duoka::comm

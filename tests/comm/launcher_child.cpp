@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small program of many cards for launcher_test.cpp and mpirun_test.cpp: launcher_child <cards> <mode>
 // [argument …], or launcher_child rank <mode> where something else starts the ranks. Each rank leaves a file
-// <PIDS>/<rank> with its process id where the variable PIDS names a folder.
+// <PIDS>/<rank> with its process id where the variable PIDS names a folder. With the variable COPIES ranks
+// are copies of the launcher, else programs.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include "comm/cores.h"
@@ -50,6 +52,7 @@ void wait_for_ever() {
 
 int show_environment(const World& world, const Group& group) {
   const char* threads = std::getenv("OMP_NUM_THREADS");
+  if (std::getenv("COPIES") != nullptr && at::get_num_threads() != std::atoi(threads)) throw StateError("other threads");
   const auto all = all_gather_text(std::string(threads != nullptr ? threads : "none") + " threads on " +
                                        std::to_string(allowed_cores().size()) + " cores",
                                    group);
@@ -107,22 +110,24 @@ int rank_main(const std::vector<std::string>& arguments) {
   throw StateError("launcher_child: unknown mode " + mode);
 }
 
+int run_as_rank(const std::vector<std::string>& arguments) {
+  World world;
+  const int trouble = run_rank(0, 1, [&] {
+    world = World::from_environment();
+    return 0;
+  });
+  if (trouble != 0) return trouble;
+  return run_rank(world.rank, world.size, [&] {
+    return rank_main({arguments.begin() + 1, arguments.end()});
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   // "rank" in place of a number: one started by torchrun or mpirun.
-  if (is_launched() || arguments.at(0) == "rank") {
-    World world;
-    const int trouble = run_rank(0, 1, [&] {
-      world = World::from_environment();
-      return 0;
-    });
-    if (trouble != 0) return trouble;
-    return run_rank(world.rank, world.size, [&] {
-      return rank_main({arguments.begin() + 1, arguments.end()});
-    });
-  }
+  if (is_launched() || arguments.at(0) == "rank") return run_as_rank(arguments);
   return run_rank(0, 1, [&] {
     LaunchOptions options;
     options.pin_cores = std::getenv("PIN") != nullptr;
@@ -130,6 +135,13 @@ int main(int argc, char** argv) {
     const bool is_waited_for = arguments.at(1) == "stubborn" || arguments.at(1) == "late";
     options.grace = is_waited_for ? std::chrono::milliseconds(1500) : std::chrono::minutes(10);
     options.kill_after = std::chrono::milliseconds(500);
+    if (std::getenv("COPIES") != nullptr) {
+      std::thread other;
+      if (arguments.at(1) == "threads") other = std::thread(wait_for_ever);
+      if (other.joinable()) other.detach();
+      return launch_copies(
+          std::stoi(arguments.at(0)), [&] { return run_as_rank(arguments); }, options);
+    }
     return launch(std::stoi(arguments.at(0)), arguments, options);
   });
 }

@@ -57,6 +57,33 @@ TEST(Launcher, OneCardWorksToo) {
   EXPECT_EQ(run.out(), "sum 1\n");
 }
 
+TEST(Launcher, CopiesOfTheLauncherAreRanksToo) {
+  unsetenv("OMP_NUM_THREADS");
+  Started sum({"3", "sum"}, {"COPIES=1", "RANK=5", "OMPI_COMM_WORLD_RANK=3"});
+  EXPECT_EQ(sum.wait(), 0) << sum.err();
+  EXPECT_EQ(sum.out(), "sum 6\n");
+  Started run({"2", "environment"}, {"COPIES=1", "PIN=1"});
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  const std::string line = std::to_string(std::max(1, usable_cores() / 2)) + " threads on " +
+                           std::to_string(share_of_cores(allowed_cores(), 0, 2).size()) + " cores\n";
+  EXPECT_THAT(run.out(), AllOf(HasSubstr(line), HasSubstr("stdin ends: 1\nstdout of rank 0\n")));
+  EXPECT_THAT(run.out(), Not(HasSubstr("stdout of rank 1")));
+}
+
+TEST(Launcher, CopiesFailAsProgramsDo) {
+  Started run({"3", "fail", "error"}, {"COPIES=1"});
+  const auto pids = run.pids(3);
+  EXPECT_EQ(run.wait(), 3);
+  EXPECT_EQ(run.err(), "error: DataError on rank 1 of 3: rows.jsonl:7: no closing brace\n");
+  EXPECT_TRUE(all_gone(pids));
+}
+
+TEST(Launcher, IsNotCopiedWithThreads) {
+  Started run({"2", "threads"}, {"COPIES=1"});
+  EXPECT_EQ(run.wait(), StateError("").exit_code());
+  EXPECT_THAT(run.err(), HasSubstr("this process has 2 threads"));
+}
+
 TEST(Launcher, TwoRunsAtOnceBothWork) {
   Started first({"2", "sum"});
   Started second({"2", "sum"});

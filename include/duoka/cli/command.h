@@ -16,8 +16,6 @@ struct CommandLine {
   bool pins_cores = false;         ///< --pin
   /// The command's other flags that were given: name without dashes, value.
   std::map<std::string, std::string> flags;
-  /// The whole command line without the program's name, to start ranks with.
-  std::vector<std::string> all;
 };
 
 /// A word with two dashes that a command knows beside its keys.

@@ -35,6 +35,16 @@ struct LaunchOptions {
 /// a process cannot be started.
 int launch(int num_ranks, const std::vector<std::string>& arguments, const LaunchOptions& options = {});
 
+/// The same with ranks that are copies of this process (fork) and run `body`, whose result is their exit
+/// code. They have at once what has been loaded here, libtorch above all (0.2 s of a processor for each).
+/// Their threads for computing are OMP_NUM_THREADS. Call stay_single_threaded() before anything is computed;
+/// no card may have been used either. `options.program` is not read. Throws StateError when this process has
+/// threads.
+int launch_copies(int num_ranks, const std::function<int()>& body, const LaunchOptions& options = {});
+
+/// Keeps libtorch from starting threads in this process, of which a copy would have none.
+void stay_single_threaded();
+
 /// Throws the ConfigError of `--cards N` in a process of ranks that `world`'s launcher has started already.
 [[noreturn]] void refuse_cards(int num_cards, const World& world);
 
