@@ -5,7 +5,10 @@
 #include <cstring>
 #include <unordered_set>
 
+#include <ATen/ops/from_blob.h>
 #include <c10/util/accumulate.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "duoka/core/error.h"
 #include "duoka/core/host_allocator.h"
@@ -65,10 +68,13 @@ class FolderWeights final : public WeightSource {
     return scalar_type(view(name).dtype, path() + ": " + name);
   }
 
-  at::Tensor read(const std::string& name) const override {
+  at::Tensor read(const std::string& name) const override { return read_as(name, dtype(name)); }
+
+  at::Tensor read_as(const std::string& name, at::ScalarType wanted) const override {
     const io::TensorView& stored = view(name);
-    at::Tensor tensor = at::empty(stored.shape, dtype(name));
-    std::memcpy(tensor.data_ptr(), stored.bytes.data(), stored.bytes.size());
+    at::Tensor tensor = at::empty(stored.shape, wanted);
+    if (tensor.numel() > 0) tensor.copy_(mapped(stored, dtype(name)));
+    drop_pages(stored.bytes);
     return tensor;
   }
 
@@ -87,10 +93,30 @@ class FolderWeights final : public WeightSource {
     const std::byte* from = stored.bytes.data() + static_cast<size_t>(slice.begin) * index;
     auto* to = static_cast<std::byte*>(tensor.data_ptr());
     for (int64_t i = 0; i < num_runs; ++i, from += row, to += run) std::memcpy(to, from, run);
+    drop_pages(stored.bytes);
     return tensor;
   }
 
  private:
+  /// The numbers where the file is mapped, if they lie as the processor wants them. Not to be written to.
+  static at::Tensor mapped(const io::TensorView& stored, at::ScalarType dtype) {
+    if (reinterpret_cast<uintptr_t>(stored.bytes.data()) % c10::elementSize(dtype) != 0) {
+      at::Tensor copy = at::empty(stored.shape, dtype);
+      std::memcpy(copy.data_ptr(), stored.bytes.data(), stored.bytes.size());
+      return copy;
+    }
+    return at::from_blob(const_cast<std::byte*>(stored.bytes.data()), stored.shape, at::dtype(dtype));
+  }
+
+  /// Gives the memory of pages back that were read from the file: they would count as this process's own
+  /// until the last tensor is read. They stay in the system's cache.
+  static void drop_pages(std::span<const std::byte> bytes) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+    const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+
   const io::TensorView& view(const std::string& name) const {
     if (const io::TensorView* found = folder_.find(name)) return *found;
     throw FormatError(text(path(), ": no tensor ", name));
@@ -168,9 +194,9 @@ at::Tensor Weights::take(const ParameterRequest& request) {
   if (request.slice) check_slice(request, *request.slice);
   progress_->advance(1);
   const MemoryScope scope(MemoryClass::parameters);
-  const at::Tensor stored =
-      request.slice ? source_.read_slice(request.name, *request.slice) : source_.read(request.name);
-  return stored.to(device_, dtype_);
+  const at::Tensor read = request.slice ? source_.read_slice(request.name, *request.slice).to(dtype_)
+                                        : source_.read_as(request.name, dtype_);
+  return read.to(device_);
 }
 
 ParameterSource Weights::parameters() {

@@ -32,6 +32,10 @@ class WeightSource {
   /// The whole tensor on the CPU, its own memory, in the dtype stored (f32 where the store is quantised).
   /// Throws FormatError naming file and tensor when it is not there or of a dtype no weights have.
   virtual at::Tensor read(const std::string& name) const = 0;
+  /// read() in `dtype`. Where the store allows it, the numbers are converted as they are read.
+  virtual at::Tensor read_as(const std::string& name, at::ScalarType dtype) const {
+    return read(name).to(dtype);
+  }
   /// A part of what read() returns, in its own memory. Where the store allows it, only the bytes of the part
   /// are touched; else read() and cut().
   virtual at::Tensor read_slice(const std::string& name, const Slice& slice) const;
