@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/same_model.h"
 
+#include <algorithm>
+#include <memory>
 #include <sstream>
 #include <string>
+
+#include <xxhash.h>
 
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
@@ -33,6 +37,23 @@ std::pair<std::string, std::string> first_difference(const std::string& mine, co
   }
 }
 
+/// Of the numbers of `values`, which lie in this processor's memory.
+std::string digest(const std::vector<at::Tensor>& values) {
+  const std::unique_ptr<XXH3_state_t, void (*)(XXH3_state_t*)> state(
+      XXH3_createState(), [](XXH3_state_t* s) { XXH3_freeState(s); });
+  XXH3_128bits_reset(state.get());
+  for (const at::Tensor& value : values) XXH3_128bits_update(state.get(), value.data_ptr(), value.nbytes());
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  return text(hash.high64, " ", hash.low64);
+}
+
+/// Ranks that have read the same files and drawn from the same seed hold the same numbers already.
+bool are_same(const std::vector<at::Tensor>& values, const comm::Group& group) {
+  if (values.empty() || !values.front().is_cpu()) return false;
+  const auto all = comm::all_gather_text(digest(values), group);
+  return std::ranges::all_of(all, [&](const std::string& one) { return one == all.front(); });
+}
+
 }  // namespace
 
 void check_same_model(const std::vector<Parameter*>& parameters, const comm::Group& group) {
@@ -48,12 +69,18 @@ void check_same_model(const std::vector<Parameter*>& parameters, const comm::Gro
 
 void share_trainable_values(const std::vector<Parameter*>& parameters, const comm::Group& group) {
   if (group.size() == 1) return;
+  std::vector<Parameter*> shared;
+  std::vector<at::Tensor> values;
   for (Parameter* parameter : parameters) {
     // One whose rows were kept already has no numbers here; every rank has read them from the same file.
     if (!parameter->is_trainable || parameter->is_released()) continue;
-    at::Tensor value = parameter->value.contiguous();
-    comm::broadcast(value, 0, group);
-    if (!value.is_same(parameter->value)) parameter->value.copy_(value);
+    shared.push_back(parameter);
+    values.push_back(parameter->value.contiguous());
+  }
+  if (are_same(values, group)) return;
+  for (size_t i = 0; i < shared.size(); ++i) {
+    comm::broadcast(values[i], 0, group);
+    if (!values[i].is_same(shared[i]->value)) shared[i]->value.copy_(values[i]);
   }
 }
 
