@@ -140,8 +140,10 @@ void warn_limits(const TrainArguments& arguments, const model::ModelConfig& conf
   if (arguments.lr_scheduler_type != "constant" && arguments.warmup_steps >= total_steps)
     log.warning(text("warmup_steps: ", arguments.warmup_steps, " leaves none of the ",
                      counted(total_steps, "update"), " of this run; the rate never reaches learning_rate"));
+  // Millions of rows are looked at only where one of them may be too long.
+  if (std::min(rows.dataset().counts().longest, arguments.cutoff_len) <= config.max_positions) return;
   int64_t longest = 0;
-  for (const data::RowLength& row : rows.lengths()) longest = std::max<int64_t>(longest, row.num_tokens);
+  for (int64_t i = 0; i < rows.size(); ++i) longest = std::max<int64_t>(longest, rows.length(i).num_tokens);
   if (longest > config.max_positions)
     log.warning(text("rows have up to ", counted(longest, "token"), ", but the model was made for ",
                      config.max_positions, " (max_position_embeddings); set cutoff_len"));

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "data/json_row.h"
@@ -170,23 +171,28 @@ std::string summary(const TokenCache::Counts& counts) {
               ", cut ", counts.num_cut, "; longest ", counted(counts.longest, "token"));
 }
 
-namespace {
-
-std::vector<int64_t> first_numbers(int64_t count) {
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), int64_t{0});
-  return numbers;
-}
-
-}  // namespace
-
-RowSet::RowSet(const std::shared_ptr<const Dataset>& dataset)
-    : RowSet(dataset, first_numbers(dataset->num_rows())) {}
+RowSet::RowSet(std::shared_ptr<const Dataset> dataset)
+    : dataset_(std::move(dataset)), size_(dataset_->num_rows()) {}
 
 RowSet::RowSet(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> ids)
-    : dataset_(std::move(dataset)), ids_(std::move(ids)) {
-  lengths_.reserve(ids_.size());
-  for (const int64_t id : ids_) lengths_.push_back(dataset_->length(id));
+    : dataset_(std::move(dataset)),
+      size_(static_cast<int64_t>(ids.size())),
+      is_picked_(true),
+      ids_(std::move(ids)) {}
+
+RowSet RowSet::all_but(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> ids) {
+  RowSet rows(std::move(dataset));
+  rows.ids_ = std::move(ids);
+  rows.size_ -= static_cast<int64_t>(rows.ids_.size());
+  return rows;
+}
+
+int64_t RowSet::id(int64_t index) const {
+  if (is_picked_) return ids_[static_cast<size_t>(index)];
+  // ids_[k] - k rows are left before the k-th that is left out.
+  const auto numbers = std::views::iota(size_t{0}, ids_.size());
+  const auto is_before = [&](size_t k) { return ids_[k] - static_cast<int64_t>(k) <= index; };
+  return index + (std::ranges::partition_point(numbers, is_before) - numbers.begin());
 }
 
 void RowSet::read(int64_t index, std::vector<int32_t>& ids, std::vector<int32_t>& labels) const {
@@ -208,16 +214,14 @@ int64_t num_held_out(double val_size, int64_t num_rows) {
 Split split(std::shared_ptr<const Dataset> dataset, double val_size, uint64_t seed) {
   const int64_t num_rows = dataset->num_rows();
   const int64_t num_out = val_size == 0 ? 0 : num_held_out(val_size, num_rows);
-  std::vector<int64_t> ids = first_numbers(num_rows);
-  if (num_out > 0) {
-    SplitMix random(mix_seeds(seed, static_cast<uint64_t>(SeedUse::split)));
-    shuffle(ids, random);
-  }
+  if (num_out == 0) return {RowSet(dataset), RowSet(dataset, {})};
+  std::vector<int64_t> ids(static_cast<size_t>(num_rows));
+  std::iota(ids.begin(), ids.end(), int64_t{0});
+  SplitMix random(mix_seeds(seed, static_cast<uint64_t>(SeedUse::split)));
+  shuffle(ids, random);
   std::vector<int64_t> out(ids.begin(), ids.begin() + num_out);
-  ids.erase(ids.begin(), ids.begin() + num_out);
-  std::sort(ids.begin(), ids.end());
   std::sort(out.begin(), out.end());
-  return {RowSet(dataset, std::move(ids)), RowSet(std::move(dataset), std::move(out))};
+  return {RowSet::all_but(dataset, out), RowSet(std::move(dataset), std::move(out))};
 }
 
 }  // namespace duoka::data

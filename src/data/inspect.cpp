@@ -75,7 +75,7 @@ void write_rows(std::ostream& out, const RowSet& rows, const Tokenizer& tokenize
     std::vector<int32_t> ids;
     std::vector<int32_t> labels;
     rows.read(i, ids, labels);
-    const RowLength& length = rows.lengths()[static_cast<size_t>(i)];
+    const RowLength length = rows.length(i);
     out << "\nrow " << rows.id(i) << ": " << counted(length.num_tokens, "token") << ", " << length.num_trained
         << " trained\n"
         << marked_tokens(ids, labels, tokenizer, options.has_colors, options.max_row_tokens) << "\n";
@@ -83,12 +83,13 @@ void write_rows(std::ostream& out, const RowSet& rows, const Tokenizer& tokenize
 }
 
 /// Twelve bars at most, of equal width in tokens; empty ones before the first are left out.
-void write_histogram(std::ostream& out, std::span<const RowLength> lengths) {
+void write_histogram(std::ostream& out, const RowSet& rows) {
   int64_t longest = 0;
-  for (const RowLength& length : lengths) longest = std::max<int64_t>(longest, length.num_tokens);
+  for (int64_t i = 0; i < rows.size(); ++i) longest = std::max<int64_t>(longest, rows.length(i).num_tokens);
   const int64_t width = std::max<int64_t>(1, (longest + 11) / 12);
   std::array<int64_t, 12> counts{};
-  for (const RowLength& length : lengths) ++counts[static_cast<size_t>((length.num_tokens - 1) / width)];
+  for (int64_t i = 0; i < rows.size(); ++i)
+    ++counts[static_cast<size_t>((rows.length(i).num_tokens - 1) / width)];
   const int64_t most = *std::max_element(counts.begin(), counts.end());
   out << "\nlengths in tokens, after the cut\n";
   auto i = static_cast<size_t>(std::ranges::find_if(counts, [](int64_t count) { return count > 0; }) -
@@ -105,7 +106,8 @@ void write_histogram(std::ostream& out, std::span<const RowLength> lengths) {
 void write_totals(std::ostream& out, const RowSet& rows, const InspectOptions& options) {
   int64_t tokens = 0;
   int64_t trained = 0;
-  for (const RowLength& length : rows.lengths()) {
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const RowLength length = rows.length(i);
     tokens += length.num_tokens;
     trained += length.num_trained;
   }
@@ -145,7 +147,7 @@ void inspect(std::ostream& out, const RowSet& rows, const Tokenizer& tokenizer,
              const InspectOptions& options) {
   for (const Dataset::Part& part : rows.dataset().parts()) write_file(out, part, options.num_refusals);
   write_rows(out, rows, tokenizer, options);
-  write_histogram(out, rows.lengths());
+  write_histogram(out, rows);
   write_totals(out, rows, options);
 }
 

@@ -2,8 +2,10 @@
 #include "duoka/data/pack.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "duoka/core/error.h"
@@ -17,33 +19,34 @@ namespace {
 constexpr int64_t min_window_rows = 4096;
 constexpr int64_t min_window_streams = 64;
 
-void check(std::span<const RowLength> lengths, const PackOptions& options) {
+void check(const RowLengths& lengths, const PackOptions& options) {
   const auto want_positive = [](const char* name, int64_t value) {
     if (value < 1) throw StateError(text("plan_epoch: ", name, " = ", value, "; wanted at least 1"));
   };
   want_positive("streams_per_update", options.streams_per_update);
   if (!options.is_packing) return want_positive("rows_per_stream", options.rows_per_stream);
   want_positive("tokens_per_stream", options.tokens_per_stream);
-  for (const RowLength& length : lengths)
-    if (length.num_tokens > options.tokens_per_stream)
-      throw StateError(text("plan_epoch: a row of ", length.num_tokens,
-                            " tokens does not fit into a stream of ", options.tokens_per_stream));
+  if (lengths.size() > std::numeric_limits<uint32_t>::max())
+    throw DataError(text("packing ", counted(lengths.size(), "row"), "; at most 2^32 can be packed"));
+  for (int64_t row = 0; row < lengths.size(); ++row)
+    if (const int64_t tokens = lengths[row].num_tokens; tokens > options.tokens_per_stream)
+      throw StateError(text("plan_epoch: a row of ", tokens, " tokens does not fit into a stream of ",
+                            options.tokens_per_stream));
 }
 
 /// Streams laid end to end: the rows, and where each stream begins.
 struct Streams {
-  std::vector<int64_t> rows;
-  std::vector<int64_t> starts;
+  std::vector<uint32_t> rows;
+  std::vector<uint32_t> starts;
 };
 
 /// Positions of `order` in the sequence in which rows are placed. Longest first would fill streams best,
 /// but put the short rows, which come last, among themselves in every epoch. So only rows of a sixteenth of
 /// a stream and more go by length; then three quarters of the short ones in the order given; and what is
 /// left by length again, to fill gaps.
-std::vector<int64_t> placing_order(std::span<const int64_t> order, std::span<const RowLength> lengths,
-                                   int64_t room) {
+std::vector<int64_t> placing_order(std::span<const int64_t> order, const RowLengths& lengths, int64_t room) {
   const auto tokens = [&](int64_t position) {
-    return int64_t{lengths[static_cast<size_t>(order[static_cast<size_t>(position)])].num_tokens};
+    return int64_t{lengths[order[static_cast<size_t>(position)]].num_tokens};
   };
   const auto is_longer = [&](int64_t a, int64_t b) { return tokens(a) > tokens(b); };
   std::vector<int64_t> positions(order.size());
@@ -60,9 +63,9 @@ struct Bins {
   std::vector<int64_t> bin_of;  ///< By position in the order.
   int64_t count = 0;
 };
-Bins best_fit(std::span<const int64_t> order, std::span<const RowLength> lengths, int64_t room) {
+Bins best_fit(std::span<const int64_t> order, const RowLengths& lengths, int64_t room) {
   const auto tokens = [&](int64_t position) {
-    return int64_t{lengths[static_cast<size_t>(order[static_cast<size_t>(position)])].num_tokens};
+    return int64_t{lengths[order[static_cast<size_t>(position)]].num_tokens};
   };
   Bins bins{std::vector<int64_t>(order.size()), 0};
   std::set<std::pair<int64_t, int64_t>> open;  // (room left, bin)
@@ -98,23 +101,23 @@ void append_bins(const Bins& bins, std::span<const int64_t> order, std::span<con
   for (const int64_t bin : bins.bin_of) ++place[static_cast<size_t>(bin)];
   auto at = static_cast<int64_t>(streams.rows.size());
   for (const int64_t bin : numbers) {
-    streams.starts.push_back(at);
+    streams.starts.push_back(static_cast<uint32_t>(at));
     at += std::exchange(place[static_cast<size_t>(bin)], at);
   }
   streams.rows.resize(static_cast<size_t>(at));
   for (size_t position = 0; position < order.size(); ++position)
-    streams.rows[static_cast<size_t>(place[static_cast<size_t>(bins.bin_of[position])]++)] = order[position];
+    streams.rows[static_cast<size_t>(place[static_cast<size_t>(bins.bin_of[position])]++)] =
+        static_cast<uint32_t>(order[position]);
 }
 
 /// Ends of the windows of `order`; a remainder too small for a window of its own goes to the last.
-std::vector<size_t> window_ends(std::span<const int64_t> order, std::span<const RowLength> lengths,
-                                int64_t room) {
+std::vector<size_t> window_ends(std::span<const int64_t> order, const RowLengths& lengths, int64_t room) {
   std::vector<size_t> ends;
   int64_t rows = 0;
   int64_t tokens = 0;
   for (size_t position = 0; position < order.size(); ++position) {
     ++rows;
-    tokens += lengths[static_cast<size_t>(order[position])].num_tokens;
+    tokens += lengths[order[position]].num_tokens;
     if (rows < min_window_rows || tokens / room < min_window_streams) continue;
     ends.push_back(position + 1);
     rows = tokens = 0;
@@ -124,7 +127,7 @@ std::vector<size_t> window_ends(std::span<const int64_t> order, std::span<const 
   return ends;
 }
 
-Streams packed(std::span<const int64_t> order, std::span<const RowLength> lengths, const PackOptions& options,
+Streams packed(std::span<const int64_t> order, const RowLengths& lengths, const PackOptions& options,
                int64_t epoch) {
   Streams streams;
   SplitMix random(
@@ -143,54 +146,68 @@ Streams packed(std::span<const int64_t> order, std::span<const RowLength> length
   return streams;
 }
 
-Streams batched(std::vector<int64_t> order, int64_t rows_per_stream) {
-  Streams streams;
-  for (int64_t at = 0; at < static_cast<int64_t>(order.size()); at += rows_per_stream)
-    streams.starts.push_back(at);
-  streams.rows = std::move(order);
-  return streams;
-}
+int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-EpochPlan plan_epoch(std::span<const RowLength> lengths, const PackOptions& options, int64_t epoch) {
-  check(lengths, options);
-  std::vector<int64_t> order =
-      epoch_order(static_cast<int64_t>(lengths.size()), options.seed, epoch, options.is_shuffled);
-  Streams streams = options.is_packing ? packed(order, lengths, options, epoch)
-                                       : batched(std::move(order), options.rows_per_stream);
+EpochPlan::EpochPlan(RowLengths lengths, const PackOptions& options, RowOrder order)
+    : lengths_(std::move(lengths)), options_(options), order_(std::move(order)) {}
 
-  EpochPlan plan;
-  plan.streams_per_update_ = options.streams_per_update;
+EpochPlan plan_epoch(RowLengths lengths, const PackOptions& options, int64_t epoch) {
+  check(lengths, options);
+  const int64_t num_rows = lengths.size();
+  if (!options.is_packing)
+    return {std::move(lengths), options, RowOrder(num_rows, options.seed, epoch, options.is_shuffled)};
+  Streams streams =
+      packed(epoch_order(num_rows, options.seed, epoch, options.is_shuffled), lengths, options, epoch);
+  EpochPlan plan(std::move(lengths), options, RowOrder(0, 0, 0));
   plan.rows_ = std::move(streams.rows);
   plan.starts_ = std::move(streams.starts);
-  plan.starts_.push_back(plan.num_rows());
-  for (int64_t first = 0; first < plan.num_streams(); first += options.streams_per_update) {
-    int64_t& trained = plan.trained_.emplace_back(0);
-    const int64_t last = std::min(first + options.streams_per_update, plan.num_streams());
-    for (int64_t at = plan.starts_[static_cast<size_t>(first)]; at < plan.starts_[static_cast<size_t>(last)];
-         ++at) {
-      const RowLength& length = lengths[static_cast<size_t>(plan.rows_[static_cast<size_t>(at)])];
-      trained += length.num_trained;
-      plan.num_tokens_ += length.num_tokens;
-    }
-  }
+  plan.starts_.push_back(static_cast<uint32_t>(num_rows));
+  plan.starts_.shrink_to_fit();
   return plan;
 }
 
-std::span<const int64_t> EpochPlan::stream(int64_t index) const {
-  const auto begin = static_cast<size_t>(starts_[static_cast<size_t>(index)]);
-  const auto end = static_cast<size_t>(starts_[static_cast<size_t>(index) + 1]);
-  return std::span(rows_).subspan(begin, end - begin);
+int64_t EpochPlan::num_streams() const {
+  return options_.is_packing ? static_cast<int64_t>(starts_.size()) - 1
+                             : ceil_divide(num_rows(), options_.rows_per_stream);
+}
+
+int64_t EpochPlan::num_updates() const { return ceil_divide(num_streams(), options_.streams_per_update); }
+
+int64_t EpochPlan::num_tokens() const {
+  int64_t tokens = 0;
+  for (int64_t row = 0; row < num_rows(); ++row) tokens += lengths_[row].num_tokens;
+  return tokens;
+}
+
+int64_t EpochPlan::start(int64_t index) const {
+  return options_.is_packing ? starts_[static_cast<size_t>(index)]
+                             : std::min(index * options_.rows_per_stream, num_rows());
+}
+
+std::vector<int64_t> EpochPlan::stream(int64_t index) const {
+  std::vector<int64_t> rows;
+  for (int64_t at = start(index); at < start(index + 1); ++at)
+    rows.push_back(options_.is_packing ? rows_[static_cast<size_t>(at)] : order_[at]);
+  return rows;
+}
+
+int64_t EpochPlan::num_trained(int64_t index) const {
+  int64_t trained = 0;
+  const Range streams = update(index);
+  for (int64_t at = streams.first; at < streams.last; ++at)
+    for (const int64_t row : stream(at)) trained += lengths_[row].num_trained;
+  return trained;
 }
 
 EpochPlan::Range EpochPlan::update(int64_t index) const {
-  const int64_t first = index * streams_per_update_;
-  return {first, std::min(first + streams_per_update_, num_streams())};
+  const int64_t first = index * options_.streams_per_update;
+  return {first, std::min(first + options_.streams_per_update, num_streams())};
 }
 
 int64_t EpochPlan::rows_before(int64_t index) const {
-  return starts_[static_cast<size_t>(std::min(index * streams_per_update_, num_streams()))];
+  return start(std::min(index * options_.streams_per_update, num_streams()));
 }
 
 int64_t EpochPlan::update_after(int64_t num_rows) const {
@@ -207,7 +224,7 @@ std::vector<int64_t> EpochPlan::streams_of_rank(int64_t index, int64_t rank, int
 }
 
 double EpochPlan::fill(int64_t tokens_per_stream) const {
-  return static_cast<double>(num_tokens_) / static_cast<double>(num_streams() * tokens_per_stream);
+  return static_cast<double>(num_tokens()) / static_cast<double>(num_streams() * tokens_per_stream);
 }
 
 }  // namespace duoka::data

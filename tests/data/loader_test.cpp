@@ -58,7 +58,7 @@ TEST_F(LoaderTest, StreamsHoldTheRowsOfThePlan) {
         EXPECT_EQ(update.row_ids[at], rows[i]);
         EXPECT_EQ(stream.segment_keys[i], row_key(3, 0, rows[i]));
         EXPECT_EQ(stream.segment_offsets[i + 1] - stream.segment_offsets[i],
-                  rows_.lengths()[static_cast<size_t>(rows[i])].num_tokens);
+                  rows_.length(rows[i]).num_tokens);
       }
     }
     EXPECT_EQ(update.num_trained, trained);

@@ -51,14 +51,14 @@ PackOptions batches(int64_t rows, int64_t streams_per_update, bool is_shuffled =
 std::vector<int64_t> rows_of(const EpochPlan& plan) {
   std::vector<int64_t> rows;
   for (int64_t stream = 0; stream < plan.num_streams(); ++stream)
-    rows.insert(rows.end(), plan.stream(stream).begin(), plan.stream(stream).end());
+    for (const int64_t row : plan.stream(stream)) rows.push_back(row);
   return rows;
 }
 
 std::vector<int64_t> rows_of_update(const EpochPlan& plan, int64_t update) {
   std::vector<int64_t> rows;
   for (int64_t stream = plan.update(update).first; stream < plan.update(update).last; ++stream)
-    rows.insert(rows.end(), plan.stream(stream).begin(), plan.stream(stream).end());
+    for (const int64_t row : plan.stream(stream)) rows.push_back(row);
   return rows;
 }
 
@@ -270,7 +270,7 @@ TEST(Plan, CaseD07RanksShareNoRow) {
     for (int64_t update = 0; update < plan.num_updates(); ++update)
       for (int64_t rank : {0, 1})
         for (int64_t stream : plan.streams_of_rank(update, rank, 2))
-          seen.insert(plan.stream(stream).begin(), plan.stream(stream).end());
+          for (const int64_t row : plan.stream(stream)) seen.insert(row);
     EXPECT_EQ(seen.size(), 20u);
     EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 20u);
     EXPECT_EQ(rows_of(plan), epoch_order(20, 5, epoch));

@@ -2,6 +2,9 @@
 #include "duoka/data/sampler.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <set>
@@ -81,6 +84,37 @@ TEST(EpochOrder, CaseD07SeedAndEpochDecide) {
       orders.insert(epoch_order(20, seed, epoch));
     }
   EXPECT_EQ(orders.size(), 6u);
+}
+
+// Not held, but computed: 2^18 rows are the most that are.
+TEST(RowOrder, OfManyRowsIsAPermutationToo) {
+  for (const int64_t num_rows : {(1 << 18) + 1, 300'000, 1 << 19}) {
+    std::vector<int64_t> order = epoch_order(num_rows, 7, 3);
+    EXPECT_NE(order, epoch_order(num_rows, 7, 4));
+    EXPECT_NE(order, epoch_order(num_rows, 8, 3));
+    std::ranges::sort(order);
+    EXPECT_EQ(order, epoch_order(num_rows, 0, 0, false));
+  }
+}
+
+TEST(RowOrder, OfManyRowsIsWellMixed) {
+  constexpr int64_t num_rows = 400'000, parts = 20;
+  const RowOrder order(num_rows, 1, 0);
+  // Where the rows of one part of the file go, and how often neighbours stay neighbours.
+  std::array<int64_t, parts> counts{};
+  int64_t neighbours = 0;
+  for (int64_t i = 0; i < num_rows / parts; ++i) {
+    ++counts[static_cast<size_t>(order[i] / (num_rows / parts))];
+    if (std::abs(order[i] - order[i + 1]) == 1) ++neighbours;
+  }
+  for (const int64_t count : counts) EXPECT_NEAR(static_cast<double>(count), 1000, 6 * std::sqrt(1000));
+  EXPECT_LE(neighbours, 5);
+}
+
+TEST(RowOrder, OfManyRowsIsTheSameOnEveryMachine) {
+  const RowOrder order(5'000'000, 42, 0);
+  EXPECT_EQ((std::vector<int64_t>{order[0], order[1], order[2], order[4'999'999]}),
+            (std::vector<int64_t>{2720089, 227128, 151407, 15281}));
 }
 
 }  // namespace
