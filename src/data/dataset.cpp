@@ -8,6 +8,7 @@
 #include <ranges>
 #include <utility>
 
+#include "data/cache_stamp.h"
 #include "data/json_row.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
@@ -91,8 +92,29 @@ class RowSource {
   int64_t num_defects_ = 0;
 };
 
+std::string limit_text(const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : ""; }
+
+CacheStamp stamp_of(const DataSource& source, const RowEncoder& encoder, const DatasetOptions& options) {
+  const std::string folder = options.cache_folder.empty() ? default_cache_folder() : options.cache_folder,
+                    format = source.format.identity(), encoding = encoder.identity(),
+                    most = limit_text(source.max_rows), most_here = limit_text(options.max_samples);
+  return {folder, source.path, std::array<std::string_view, 4>{format, encoding, most, most_here}};
+}
+
+/// The cache as it was when it was last checked, without a look at the rows or the tokens.
+std::optional<TokenCache> reopen_cache(const DataSource& source, const CacheStamp& stamp,
+                                       const DatasetOptions& options) {
+  const auto path = options.overwrite_cache ? std::nullopt : stamp.find();
+  auto cache = path ? TokenCache::reopen(path->string()) : std::nullopt;
+  if (cache && options.is_strict) cache->require_no_refusal(source.path);
+  return cache;
+}
+
 TokenCache open_cache(const DataSource& source, const RowEncoder& encoder, const DatasetOptions& options,
                       const Log& log) {
+  const CacheStamp stamp = stamp_of(source, encoder, options);
+  if (auto known = reopen_cache(source, stamp, options)) return *std::move(known);
+  const std::string state = state_of_file(source.path);
   const RowSource rows(source, encoder, options);
   CacheSource cache;
   cache.folder = options.cache_folder;
@@ -103,7 +125,9 @@ TokenCache open_cache(const DataSource& source, const RowEncoder& encoder, const
   cache.num_threads = options.num_threads;
   cache.is_strict = options.is_strict;
   cache.is_overwriting = options.overwrite_cache;
-  return TokenCache::open(cache, log);
+  TokenCache opened = TokenCache::open(cache, log);
+  stamp.write(state, opened.path());
+  return opened;
 }
 
 void report(const DataSource& source, const TokenCache& cache, const Log& log) {

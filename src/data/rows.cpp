@@ -12,8 +12,7 @@ namespace duoka::data {
 
 namespace {
 
-/// A line number is kept for each so many rows; the lines between are counted when asked for.
-constexpr size_t rows_a_mark = 256;
+constexpr int64_t rows_a_mark = 64;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -150,8 +149,34 @@ RowFile::RowFile(std::string path) : path_(std::move(path)), file_(MappedFile::o
 }
 
 void RowFile::add_row(size_t start, int64_t line) {
-  if (starts_.size() % rows_a_mark == 0) marked_lines_.push_back(line);
-  starts_.push_back(start);
+  if (num_rows_++ % rows_a_mark == 0) marks_.push_back({start, line});
+}
+
+size_t RowFile::start_in_line(size_t at, size_t end) const {
+  const size_t start = skip_space(file_.text().substr(0, end), at);
+  // Leading white space is part of a line of prose, and no part of JSON.
+  return start < end && layout_ == FileLayout::plain_text ? at : start;
+}
+
+size_t RowFile::next_start(size_t start) const {
+  const std::string_view text = file_.text();
+  if (layout_ == FileLayout::json_array) {
+    size_t at = start;
+    do at = skip_space(text, skip_element(text, at) + 1);
+    while (text[at] == ',');  // a defect, told of by scan_array()
+    return at;
+  }
+  for (size_t at = line_end(text, start) + 1;;) {
+    const size_t end = line_end(text, at);
+    if (const size_t found = start_in_line(at, end); found < end) return found;
+    at = end + 1;
+  }
+}
+
+size_t RowFile::start(int64_t index) const {
+  size_t at = marks_[static_cast<size_t>(index / rows_a_mark)].start;
+  for (int64_t i = 0; i < index % rows_a_mark; ++i) at = next_start(at);
+  return at;
 }
 
 void RowFile::scan_lines() {
@@ -159,20 +184,15 @@ void RowFile::scan_lines() {
   size_t at = text.size() - without_bom(text).size();
   for (int64_t line = 1; at < text.size(); ++line) {
     const size_t end = line_end(text, at);
-    size_t start = at;
-    while (start < end && is_space(text[start])) ++start;
-    // Leading white space is part of a line of prose, and no part of JSON.
-    if (start < end) add_row(layout_ == FileLayout::plain_text ? at : start, line);
+    if (const size_t start = start_in_line(at, end); start < end) add_row(start, line);
     at = end + 1;
   }
-  starts_.push_back(text.size());
 }
 
 void RowFile::scan_array(size_t open) {
   const std::string_view text = file_.text();
   LineCounter lines(text);
   size_t at = skip_space(text, open + 1);
-  size_t end = text.size();  // Of the last row.
   bool is_after_comma = false;
   while (true) {
     if (at == text.size()) {
@@ -186,7 +206,6 @@ void RowFile::scan_array(size_t open) {
     at = skip_element(text, at);
     if (at == text.size()) break;  // The last row itself is torn, and is refused as a row.
     if (text[at] == ']') {
-      end = at;
       at = skip_space(text, at + 1);
       if (at < text.size()) defects_.push_back({lines.line_at(at), "text after the end of the array"});
       break;
@@ -194,30 +213,24 @@ void RowFile::scan_array(size_t open) {
     is_after_comma = true;
     at = skip_space(text, at + 1);
   }
-  starts_.push_back(end);
 }
 
 std::string_view RowFile::row(int64_t index) const {
   const std::string_view text = file_.text();
-  const auto at = static_cast<size_t>(index);
-  const size_t start = starts_[at];
+  const size_t begin = start(index);
   if (layout_ == FileLayout::plain_text) {
-    size_t end = line_end(text, start);
-    if (end > start && text[end - 1] == '\r') --end;
-    return text.substr(start, end - start);
+    size_t end = line_end(text, begin);
+    if (end > begin && text[end - 1] == '\r') --end;
+    return text.substr(begin, end - begin);
   }
-  size_t end = layout_ == FileLayout::json_lines ? line_end(text, start) : starts_[at + 1];
-  while (end > start &&
-         (is_space(text[end - 1]) || (layout_ == FileLayout::json_array && text[end - 1] == ',')))
-    --end;
-  return text.substr(start, end - start);
+  size_t end = layout_ == FileLayout::json_lines ? line_end(text, begin) : skip_element(text, begin);
+  while (end > begin && is_space(text[end - 1])) --end;
+  return text.substr(begin, end - begin);
 }
 
 int64_t RowFile::line(int64_t index) const {
-  const auto at = static_cast<size_t>(index);
-  const size_t mark = at / rows_a_mark;
-  const size_t from = starts_[mark * rows_a_mark];
-  return marked_lines_[mark] + count_lines(file_.text().substr(from, starts_[at] - from));
+  const Mark& mark = marks_[static_cast<size_t>(index / rows_a_mark)];
+  return mark.line + count_lines(file_.text().substr(mark.start, start(index) - mark.start));
 }
 
 std::string RowFile::where(int64_t index) const { return text(path_, ":", line(index)); }

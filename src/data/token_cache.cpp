@@ -2,7 +2,6 @@
 #include "duoka/data/token_cache.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -30,13 +29,6 @@ namespace fs = std::filesystem;
 /// Rows a thread encodes at a time: enough to make the hand-over cheap, few enough to share work evenly.
 constexpr int64_t rows_a_block = 64;
 
-std::string hex(const std::array<uint64_t, 2>& key) {
-  std::array<char, 33> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016llx%016llx", static_cast<unsigned long long>(key[1]),
-                static_cast<unsigned long long>(key[0]));
-  return digits.data();
-}
-
 /// What writers that were killed left of this cache file. Call with its lock held.
 void remove_leftovers(const fs::path& path) {
   std::error_code ignored;
@@ -45,8 +37,8 @@ void remove_leftovers(const fs::path& path) {
     if (entry.path().filename().string().starts_with(start)) fs::remove(entry.path(), ignored);
 }
 
-[[noreturn]] void refuse(const CacheSource& source, int64_t line, std::string_view reason) {
-  throw DataError(text(source.data_path, ":", line, ": ", reason));
+[[noreturn]] void refuse(const std::string& data_path, int64_t line, std::string_view reason) {
+  throw DataError(text(data_path, ":", line, ": ", reason));
 }
 
 /// Encodes all rows in parallel and writes them in order.
@@ -70,7 +62,7 @@ void build(const CacheSource& source, const fs::path& path, const Log& log) {
     int64_t row = block * rows_a_block;
     for (const RowOutcome& outcome : outcomes) {
       if (outcome.rows.empty()) {
-        if (source.is_strict) refuse(source, outcome.line, outcome.refusal);
+        if (source.is_strict) refuse(source.data_path, outcome.line, outcome.refusal);
         if (first_refusal.empty()) first_refusal = text("line ", outcome.line, ": ", outcome.refusal);
       }
       writer.add(row++, outcome);
@@ -179,9 +171,21 @@ TokenCache TokenCache::open(const CacheSource& source, const Log& log) {
   if (content == nullptr)
     throw SystemError(text("token cache ", path.string(), " could not be read back as written"));
   TokenCache cache(path.string(), std::move(content), was_built);
-  if (source.is_strict)
-    for (const Remark& refusal : cache.refusals(1)) refuse(source, refusal.line, refusal.text);
+  if (source.is_strict) cache.require_no_refusal(source.data_path);
   return cache;
+}
+
+std::optional<TokenCache> TokenCache::reopen(const std::string& path) {
+  MappedFile file = MappedFile::open(path);
+  if (file.bytes().size() < sizeof(Footer)) return std::nullopt;
+  const std::array<uint64_t, 2> key = footer_of(file.bytes()).key;
+  if (fs::path(path).stem() != hex(key) || !check_footer(file.bytes(), key).empty()) return std::nullopt;
+  const TokenFile parts = parts_of(file.bytes());
+  return TokenCache(path, std::make_shared<const Content>(Content{std::move(file), parts}), false);
+}
+
+void TokenCache::require_no_refusal(const std::string& data_path) const {
+  for (const Remark& refusal : refusals(1)) refuse(data_path, refusal.line, refusal.text);
 }
 
 int64_t TokenCache::num_rows() const { return static_cast<int64_t>(content_->parts.index.size()); }
@@ -194,6 +198,10 @@ int64_t TokenCache::full_tokens(int64_t row) const { return content_->entry(row)
 void TokenCache::read(int64_t row, std::vector<int32_t>& ids, std::vector<int32_t>& labels) const {
   constexpr int32_t not_trained = -100;
   const IndexEntry& entry = content_->entry(row);
+  // Held against the file's size here, for reopen() has not looked at the index.
+  if (const uint64_t all = content_->parts.tokens.size();
+      entry.num_tokens > all || entry.first_token > all - entry.num_tokens)
+    throw FormatError(text("token cache ", path_, ": row ", row, " lies outside of it; delete the file"));
   for (const TokenWord word : content_->parts.tokens.subspan(entry.first_token, entry.num_tokens)) {
     const auto id = static_cast<int32_t>(word & ~trained_bit);
     ids.push_back(id);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/token_file.h"
 
+#include <cstdio>
 #include <cstring>
 
 #include <xxhash.h>
@@ -10,12 +11,6 @@
 namespace duoka::data {
 
 namespace {
-
-Footer footer_of(std::span<const std::byte> bytes) {
-  Footer footer;
-  std::memcpy(&footer, bytes.data() + bytes.size() - sizeof(Footer), sizeof(Footer));
-  return footer;
-}
 
 /// Tokens take 4 bytes; the index behind them begins on a multiple of 8.
 uint64_t index_offset(const Footer& footer) { return (footer.num_tokens * sizeof(TokenWord) + 7) / 8 * 8; }
@@ -35,6 +30,12 @@ bool is_index_sound(const TokenFile& file) {
 
 }  // namespace
 
+Footer footer_of(std::span<const std::byte> bytes) {
+  Footer footer;
+  std::memcpy(&footer, bytes.data() + bytes.size() - sizeof(Footer), sizeof(Footer));
+  return footer;
+}
+
 uint64_t hash_of(const Footer& footer) { return XXH3_64bits(&footer, offsetof(Footer, footer_hash)); }
 
 TokenFile parts_of(std::span<const std::byte> bytes) {
@@ -47,7 +48,14 @@ TokenFile parts_of(std::span<const std::byte> bytes) {
           footer};
 }
 
-std::string check_token_file(std::span<const std::byte> bytes, const std::array<uint64_t, 2>& key) {
+std::string hex(const std::array<uint64_t, 2>& key) {
+  std::array<char, 33> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx%016llx", static_cast<unsigned long long>(key[1]),
+                static_cast<unsigned long long>(key[0]));
+  return digits.data();
+}
+
+std::string check_footer(std::span<const std::byte> bytes, const std::array<uint64_t, 2>& key) {
   if (bytes.size() < sizeof(Footer)) return text("it has ", bytes.size(), " bytes only");
   const Footer footer = footer_of(bytes);
   if (footer.magic != token_file_magic)
@@ -57,6 +65,12 @@ std::string check_token_file(std::span<const std::byte> bytes, const std::array<
   // The footer is as it was written, so none of its sizes can be so large that the sum overflows.
   if (size_by(footer) != bytes.size())
     return text("it has ", bytes.size(), " bytes, wanted ", size_by(footer));
+  return "";
+}
+
+std::string check_token_file(std::span<const std::byte> bytes, const std::array<uint64_t, 2>& key) {
+  if (std::string fault = check_footer(bytes, key); !fault.empty()) return fault;
+  const Footer footer = footer_of(bytes);
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size() - sizeof(Footer));
   if (footer.content_hash != std::array<uint64_t, 2>{hash.low64, hash.high64})
     return "the hash of its content is wrong";

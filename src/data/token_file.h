@@ -56,6 +56,8 @@ static_assert(sizeof(Footer) == 14 * sizeof(uint64_t));
 
 inline constexpr uint64_t token_file_magic = 0x31304B544B4F5544;  // "DUOKTK01"
 
+/// Requires as many bytes as a footer has.
+Footer footer_of(std::span<const std::byte> bytes);
 uint64_t hash_of(const Footer& footer);
 
 /// The parts of a mapped cache file that has been checked.
@@ -68,6 +70,12 @@ struct TokenFile {
 
 /// Finds the parts, without reading the content. Requires a file that check_token_file() passed.
 TokenFile parts_of(std::span<const std::byte> bytes);
+
+/// A key as file names have it.
+std::string hex(const std::array<uint64_t, 2>& key);
+
+/// check_token_file() without a look at anything but the footer.
+std::string check_footer(std::span<const std::byte> bytes, const std::array<uint64_t, 2>& key);
 
 /// "" when the file is whole and made for `key`; else what is wrong with it. Reads all of it once.
 std::string check_token_file(std::span<const std::byte> bytes, const std::array<uint64_t, 2>& key);

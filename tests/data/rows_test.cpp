@@ -145,6 +145,25 @@ TEST_F(Rows, OtherKindsAreRefusedByName) {
   EXPECT_THAT(error("\xff\xfe{"), HasSubstr("UTF-16"));
 }
 
+// Of 64 rows one is remembered: those between are looked for.
+TEST_F(Rows, ManyRowsAreFoundInAnyOrder) {
+  constexpr int64_t num_rows = 300;
+  std::string lines, array = "[\n";
+  for (int64_t i = 0; i < num_rows; ++i) {
+    const std::string row = R"({"text": "a, ] \" b", "row": )" + std::to_string(i) + "}";
+    lines += row + (i % 3 == 0 ? "  \r\n \n" : "\n");
+    array += row + (i % 5 == 0 ? ", ,\n" : ",\n");
+  }
+  for (const bool is_array : {false, true}) {
+    const RowFile file(write_into(folder_, "many.json", is_array ? array + "0]" : lines));
+    ASSERT_EQ(file.num_rows(), num_rows + (is_array ? 1 : 0));
+    for (int64_t i = num_rows - 1; i >= 0; --i) {
+      EXPECT_TRUE(file.row(i).starts_with('{') && file.row(i).ends_with(" " + std::to_string(i) + "}"));
+      EXPECT_EQ(file.line(i), is_array ? i + 2 : i + 1 + (i + 2) / 3);
+    }
+  }
+}
+
 TEST_F(Rows, MissingFileIsTheSystemsError) { EXPECT_THROW(RowFile("/nowhere/at/all.jsonl"), SystemError); }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,6 +62,12 @@ class TokenCache {
   /// Throws DataError "path: 0 of 3 rows usable; …" when no row is, or the first refusal when strict;
   /// SystemError when the folder cannot be written.
   static TokenCache open(const CacheSource& source, const Log& log);
+
+  /// Maps a cache file that open() has checked before and nobody has changed since: of its bytes only the
+  /// footer is looked at. Nothing when that is not in order.
+  static std::optional<TokenCache> reopen(const std::string& path);
+  /// Throws the first refusal, as a DataError.
+  void require_no_refusal(const std::string& data_path) const;
 
   int64_t num_rows() const;
   int64_t num_tokens() const;  ///< Of all rows.
