@@ -38,7 +38,8 @@ def watched(command: list[str], log: pathlib.Path) -> tuple[float, float]:
 
 def write_rows(path: pathlib.Path, count: int) -> None:
     with open(path, "w", encoding="ascii") as out:
-        out.writelines(f'{{"text": "Row {i}: its square is {i * i}, and that is that."}}\n' for i in range(count))
+        # Of equal length, so that an update costs the same in each set.
+        out.writelines(f'{{"text": "Row {i:07}: its square ends in {i * i % 10**7:07}, and that is that."}}\n' for i in range(count))
 
 
 def start(folder: pathlib.Path, keys: list[str]) -> tuple[float, float]:
