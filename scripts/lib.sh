@@ -42,7 +42,7 @@ as_root() {
 
 debian_packages=(g++ cmake ninja-build ccache mold git ca-certificates python3 python3-venv pkg-config
   libyaml-cpp-dev nlohmann-json3-dev libsimdjson-dev libpcre2-dev libutf8proc-dev libxxhash-dev
-  libgloo-dev libgtest-dev libgmock-dev)
+  libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev)
 
 install_packages() {
   local missing=() package
