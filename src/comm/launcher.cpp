@@ -254,15 +254,6 @@ class Job final {
   int num_forwarded_ = 0;
 };
 
-}  // namespace
-
-void refuse_cards(int num_cards, const World& world) {
-  throw ConfigError(text("--cards ", num_cards, " under ", launcher_name(world.launcher),
-                         ", which has started ", counted(world.size, "rank"), " already; leave --cards out"));
-}
-
-namespace {
-
 int launch(int num_ranks, const RankWork& work, const LaunchOptions& options) {
   if (num_ranks < 1) throw ConfigError(text("cards = ", num_ranks, " makes no run; wanted at least 1"));
   return Job(num_ranks, work, options).run();
@@ -285,5 +276,10 @@ int launch_copies(int num_ranks, const std::function<int()>& body, const LaunchO
 }
 
 void stay_single_threaded() { at::set_num_threads(1); }
+
+void refuse_cards(int num_cards, const World& world) {
+  throw ConfigError(text("--cards ", num_cards, " under ", launcher_name(world.launcher),
+                         ", which has started ", counted(world.size, "rank"), " already; leave --cards out"));
+}
 
 }  // namespace duoka::comm

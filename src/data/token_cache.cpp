@@ -10,8 +10,8 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include "core/content_hash.h"
 #include "data/file_lock.h"
 #include "data/ordered_parallel.h"
 #include "data/token_file.h"
@@ -98,16 +98,13 @@ std::vector<TokenCache::Remark> remarks_in(std::string_view bytes, RemarkKind ki
 }  // namespace
 
 std::array<uint64_t, 2> content_key(std::span<const std::string_view> parts) {
-  const std::unique_ptr<XXH3_state_t, void (*)(XXH3_state_t*)> state(
-      XXH3_createState(), [](XXH3_state_t* s) { XXH3_freeState(s); });
-  XXH3_128bits_reset(state.get());
+  ContentHash hash;
   for (const std::string_view part : parts) {
     const uint64_t size = part.size();
-    XXH3_128bits_update(state.get(), &size, sizeof(size));
-    XXH3_128bits_update(state.get(), part.data(), part.size());
+    hash.add(&size, sizeof(size));
+    hash.add(part.data(), part.size());
   }
-  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-  return {hash.low64, hash.high64};
+  return hash.value();
 }
 
 std::string default_cache_folder() {

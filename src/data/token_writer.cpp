@@ -7,7 +7,6 @@
 #include <limits>
 
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
@@ -63,11 +62,7 @@ std::span<const std::byte> SpillFile::read_piece(uint64_t at) {
 }
 
 TokenWriter::TokenWriter(const std::filesystem::path& path, const std::array<uint64_t, 2>& key)
-    : file_(path),
-      index_(path.parent_path()),
-      remarks_(path.parent_path()),
-      hash_(XXH3_createState(), [](XXH3_state_s* state) { XXH3_freeState(state); }) {
-  XXH3_128bits_reset(hash_.get());
+    : file_(path), index_(path.parent_path()), remarks_(path.parent_path()) {
   footer_.magic = token_file_magic;
   footer_.key = key;
 }
@@ -80,7 +75,7 @@ void TokenWriter::write(std::span<const std::byte> bytes) {
 }
 
 void TokenWriter::flush() {
-  XXH3_128bits_update(hash_.get(), buffer_.data(), buffer_.size());
+  hash_.add(buffer_.data(), buffer_.size());
   file_.write(buffer_);
   buffer_.clear();
 }
@@ -135,8 +130,7 @@ void TokenWriter::commit() {
   remarks_.read_back([this](std::span<const std::byte> piece) { write(piece); });
   flush();
   footer_.num_remark_bytes = remarks_.size();
-  const XXH128_hash_t hash = XXH3_128bits_digest(hash_.get());
-  footer_.content_hash = {hash.low64, hash.high64};
+  footer_.content_hash = hash_.value();
   footer_.footer_hash = hash_of(footer_);
   file_.write(bytes_of(footer_));
   file_.commit();

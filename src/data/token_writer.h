@@ -4,16 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 
+#include "core/content_hash.h"
 #include "core/descriptor.h"
 #include "data/token_file.h"
 #include "duoka/core/files.h"
 #include "duoka/data/token_cache.h"
-
-struct XXH3_state_s;
 
 namespace duoka::data {
 
@@ -69,7 +67,7 @@ class TokenWriter {
   SpillFile remarks_;
   Footer footer_;
   std::vector<std::byte> buffer_;
-  std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> hash_;
+  ContentHash hash_;
 };
 
 }  // namespace duoka::data

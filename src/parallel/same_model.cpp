@@ -2,12 +2,10 @@
 #include "parallel/same_model.h"
 
 #include <algorithm>
-#include <memory>
 #include <sstream>
 #include <string>
 
-#include <xxhash.h>
-
+#include "core/content_hash.h"
 #include "duoka/comm/collectives.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
@@ -39,12 +37,10 @@ std::pair<std::string, std::string> first_difference(const std::string& mine, co
 
 /// Of the numbers of `values`, which lie in this processor's memory.
 std::string digest(const std::vector<at::Tensor>& values) {
-  const std::unique_ptr<XXH3_state_t, void (*)(XXH3_state_t*)> state(
-      XXH3_createState(), [](XXH3_state_t* s) { XXH3_freeState(s); });
-  XXH3_128bits_reset(state.get());
-  for (const at::Tensor& value : values) XXH3_128bits_update(state.get(), value.data_ptr(), value.nbytes());
-  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-  return text(hash.high64, " ", hash.low64);
+  ContentHash hash;
+  for (const at::Tensor& value : values) hash.add(value.const_data_ptr(), value.nbytes());
+  const auto [low, high] = hash.value();
+  return text(high, " ", low);
 }
 
 /// Ranks that have read the same files and drawn from the same seed hold the same numbers already.

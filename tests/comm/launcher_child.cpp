@@ -52,7 +52,8 @@ void wait_for_ever() {
 
 int show_environment(const World& world, const Group& group) {
   const char* threads = std::getenv("OMP_NUM_THREADS");
-  if (std::getenv("COPIES") != nullptr && at::get_num_threads() != std::atoi(threads)) throw StateError("other threads");
+  if (std::getenv("COPIES") != nullptr && at::get_num_threads() != std::atoi(threads))
+    throw StateError("other threads");
   const auto all = all_gather_text(std::string(threads != nullptr ? threads : "none") + " threads on " +
                                        std::to_string(allowed_cores().size()) + " cores",
                                    group);
