@@ -36,7 +36,7 @@ Gloo connect_gloo(const comm::Group& group) {
 }
 
 struct Buffers {
-  at::Tensor whole, part;
+  at::Tensor whole, other, part;
 };
 
 using Collective = std::function<void(Buffers& buffers)>;
@@ -46,7 +46,8 @@ void add_collective(const std::string& name, int64_t kib, const comm::Group& gro
   const double bytes = static_cast<double>(kib) * 1024;
   const auto make = [=] {
     const auto numel = static_cast<int64_t>(bytes) / static_cast<int64_t>(sizeof(float)) / group.size();
-    auto buffers = std::make_shared<Buffers>(Buffers{at::zeros({group.size() * numel}), at::zeros({numel})});
+    auto buffers = std::make_shared<Buffers>(
+        Buffers{at::zeros({group.size(), numel}), at::zeros({group.size(), numel}), at::zeros({numel})});
     return Step{.body = [=] { ours(*buffers); },
                 .prepare = [=] { comm::barrier(group); },
                 .reference = [=] { theirs(*buffers); }};
@@ -70,10 +71,22 @@ void add_collectives(const comm::Group& group) {
         });
     add_collective(
         "reduce_scatter", kib, group, [=](Buffers& b) { comm::reduce_scatter_into(b.part, b.whole, group); },
-        [=](Buffers& b) { gloo->reduce_scatter_single(b.part, b.whole)->wait(); });
+        [=](Buffers& b) {
+          at::Tensor all = b.whole.view(-1);
+          gloo->reduce_scatter_single(b.part, all)->wait();
+        });
     add_collective(
         "all_gather", kib, group, [=](Buffers& b) { comm::all_gather_into(b.whole, b.part, group); },
-        [=](Buffers& b) { gloo->all_gather_single(b.whole, b.part)->wait(); });
+        [=](Buffers& b) {
+          at::Tensor all = b.whole.view(-1);
+          gloo->all_gather_single(all, b.part)->wait();
+        });
+    add_collective(
+        "all_to_all", kib, group, [=](Buffers& b) { comm::all_to_all_into(b.other, b.whole, group); },
+        [=](Buffers& b) {
+          std::vector<at::Tensor> to = b.other.unbind(0), from = b.whole.unbind(0);
+          gloo->alltoall(to, from)->wait();
+        });
   }
 }
 
