@@ -16,8 +16,19 @@ namespace duoka {
 
 namespace {
 
+/// What libtorch asks of the processor before it gives oneDNN a product, of f32 too; else it throws.
+bool has_avx512() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  static const bool has = __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                          __builtin_cpu_supports("avx512dq") != 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
 bool is_for_onednn(const at::Tensor& a) {
-  return a.is_cpu() && a.scalar_type() == at::kFloat && at::hasMKLDNN();
+  return a.is_cpu() && a.scalar_type() == at::kFloat && has_avx512() && at::hasMKLDNN();
 }
 
 }  // namespace
