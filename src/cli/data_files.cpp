@@ -2,17 +2,15 @@
 #include "cli/data_files.h"
 
 #include <algorithm>
+#include <memory>
 #include <thread>
 
-#include "duoka/core/error.h"
+#include "cli/model_files.h"
+#include "duoka/data/row_encoder.h"
 
 namespace duoka::cli {
 
 namespace {
-
-data::Stage stage_of(const TrainArguments& arguments) {
-  return arguments.stage == "pt" ? data::Stage::pt : data::Stage::sft;
-}
 
 uint64_t data_seed(const TrainArguments& arguments) {
   return static_cast<uint64_t>(arguments.data_seed.value_or(arguments.seed));
@@ -39,28 +37,17 @@ DataSources find_data(const TrainArguments& arguments) {
   return sources;
 }
 
-data::RowEncoder make_encoder(const TrainArguments& arguments, const data::Tokenizer& tokenizer,
-                              const std::optional<data::ChatTemplate>& chat_template) {
-  data::EncodeRules rules;
-  rules.stage = stage_of(arguments);
-  rules.cutoff_len = arguments.cutoff_len;
-  rules.is_chunking = arguments.packing && rules.stage == data::Stage::pt;
-  rules.render.train_on_prompt = arguments.train_on_prompt;
-  rules.render.mask_history = arguments.mask_history;
-  return {tokenizer, chat_template ? &*chat_template : nullptr, rules};
-}
-
-TrainData open_data(const TrainArguments& arguments, const DataSources& sources,
-                    const data::RowEncoder& encoder, const Log& log, bool is_reported) {
+TrainData open_data(const TrainArguments& arguments, const DataSources& sources, LazyEncoder& encoder,
+                    const Log& log, bool is_reported) {
   data::DatasetOptions options = dataset_options(arguments);
   options.is_reported = is_reported;
-  auto train =
-      std::make_shared<const data::Dataset>(data::Dataset::open(sources.train, encoder, options, log));
-  if (!sources.eval.empty()) {
-    auto eval =
-        std::make_shared<const data::Dataset>(data::Dataset::open(sources.eval, encoder, options, log));
-    return {data::RowSet(std::move(train)), data::RowSet(std::move(eval))};
-  }
+  const data::EncoderSource encoding = encoder.source();
+  const auto open = [&](const std::vector<data::DataSource>& files) {
+    return std::make_shared<const data::Dataset>(data::Dataset::open(files, encoding, options, log));
+  };
+  auto train = open(sources.train);
+  warn_template(arguments.template_, arguments.model_name_or_path, log);
+  if (!sources.eval.empty()) return {data::RowSet(std::move(train)), data::RowSet(open(sources.eval))};
   data::Split split = data::split(std::move(train), arguments.val_size, data_seed(arguments));
   if (arguments.val_size == 0) return {std::move(split.train), std::nullopt};
   return {std::move(split.train), std::move(split.held_out)};

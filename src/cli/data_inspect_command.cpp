@@ -20,15 +20,13 @@ int run(const CommandLine& line) {
   check_model_path(arguments.model_name_or_path, "model_name_or_path");
   const DataSources sources = find_data(arguments);
   const Log log;
-  const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
-  const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
-  const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);
+  LazyEncoder encoder(arguments);
   const TrainData data = open_data(arguments, sources, encoder, log, /*is_reported=*/false);
   data::InspectOptions options;
   options.has_colors = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
   options.cutoff_len = arguments.cutoff_len;
   options.pack = train_packing(arguments, line.num_cards > 0 ? line.num_cards : 1);
-  data::inspect(std::cout, data.train, tokenizer, options);
+  data::inspect(std::cout, data.train, encoder.tokenizer(), options);
   return 0;
 }
 

@@ -17,16 +17,14 @@ namespace duoka::cli {
 namespace {
 
 /// The rows that evaluation is over: eval_dataset, or what val_size holds out, or all of dataset.
-data::RowSet rows_of(const TrainArguments& arguments, const data::RowEncoder& encoder, const Log& log) {
+data::RowSet rows_of(const TrainArguments& arguments, LazyEncoder& encoder, const Log& log) {
   TrainData data = open_data(arguments, find_data(arguments), encoder, log);
   return data.eval ? std::move(*data.eval) : std::move(data.train);
 }
 
 int eval_on(const TrainArguments& arguments, RankContext& context) {
   const Log& log = context.log;
-  const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
-  const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
-  const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);
+  LazyEncoder encoder(arguments);
   const data::RowSet rows = rows_of(arguments, encoder, log);
   model::Decoder decoder = model::Decoder::load(
       arguments.model_name_or_path, {arguments.bf16 ? at::kBFloat16 : at::kFloat, context.device, log});

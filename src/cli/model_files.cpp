@@ -21,9 +21,18 @@ data::Tokenizer open_tokenizer(const std::filesystem::path& model) {
   return data::Tokenizer::from_folder(model);
 }
 
+std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& model) {
+  if (model::is_gguf(model)) return {model};
+  return data::Tokenizer::files_of_folder(model);
+}
+
+bool is_template_file(const std::string& name) {
+  return name.ends_with(".jinja") || name.ends_with(".jinja2");
+}
+
 std::optional<data::ChatTemplate> open_template(const std::string& name, const data::Tokenizer& tokenizer,
-                                                const std::filesystem::path& model, const Log& log) {
-  if (name.ends_with(".jinja") || name.ends_with(".jinja2"))
+                                                const std::filesystem::path& model) {
+  if (is_template_file(name))
     return data::ChatTemplate::parse(read_text_file(name, max_template_bytes), name);
   if (std::filesystem::exists(name) && name != "auto")
     throw ConfigError(
@@ -34,11 +43,14 @@ std::optional<data::ChatTemplate> open_template(const std::string& name, const d
   if (!own && name != "auto")
     throw ConfigError(text("template: '", name, "' is not known and ", model.string(),
                            " carries no chat template; give a .jinja file"));
-  if (name != "auto" && log.rank() == 0)
-    log.warning(text("template: '", name, "' is no .jinja file; using the chat template that ",
-                     model.string(), " carries"));
   if (!own) return std::nullopt;
   return data::ChatTemplate::parse(*own, model.string() + " (chat template)");
+}
+
+void warn_template(const std::string& name, const std::filesystem::path& model, const Log& log) {
+  if (name == "auto" || is_template_file(name) || log.rank() != 0) return;
+  log.warning(text("template: '", name, "' is no .jinja file; using the chat template that ", model.string(),
+                   " carries"));
 }
 
 void attach_adapter(model::Decoder& decoder, const std::string& adapter, const std::string& model,

@@ -28,9 +28,11 @@ std::vector<int64_t> widened(const std::vector<int32_t>& ids) { return {ids.begi
 Speaker::Speaker(const GenerateArguments& arguments, const Log& log)
     : arguments_(arguments),
       tokenizer_(open_tokenizer(arguments.model_name_or_path)),
-      template_(open_template(arguments.template_, tokenizer_, arguments.model_name_or_path, log)),
+      template_(open_template(arguments.template_, tokenizer_, arguments.model_name_or_path)),
       decoder_(load(arguments, log)),
-      stop_ids_(stop_ids(template_, tokenizer_, decoder_.config())) {}
+      stop_ids_(stop_ids(template_, tokenizer_, decoder_.config())) {
+  warn_template(arguments.template_, arguments.model_name_or_path, log);
+}
 
 std::vector<int64_t> Speaker::prompt_ids(const data::Conversation& conversation) const {
   if (!template_)

@@ -204,10 +204,10 @@ int train_on(const TrainArguments& arguments, const parallel::Plan& spread, Rank
   const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
   const TuningPlan plan = plan_tuning(arguments, config);
   warn_start(arguments, plan, spread, log);
-  const data::Tokenizer tokenizer = open_tokenizer(arguments.model_name_or_path);
-  const auto chat_template = open_template(arguments.template_, tokenizer, arguments.model_name_or_path, log);
-  const data::RowEncoder encoder = make_encoder(arguments, tokenizer, chat_template);
+  LazyEncoder encoder(arguments);
   const TrainData data = open_data(arguments, find_data(arguments), encoder, log);
+  // Written with each checkpoint of a whole model, whatever becomes of the base's folder until then.
+  if (log.rank() == 0 && plan.selection.finetuning_type != tune::FinetuningType::lora) encoder.tokenizer();
 
   parallel::Layout layout(spread, context.group);
   layout.share_layers(parallel::stack_of(config));
@@ -258,7 +258,7 @@ int train_on(const TrainArguments& arguments, const parallel::Plan& spread, Rank
 
   const auto write = [&](const std::filesystem::path& folder) {
     engine->with_whole_parameters([&](const parallel::WholeParameter& whole) {
-      write_tuned(folder, decoder, plan, arguments, tokenizer, whole, log);
+      write_tuned(folder, decoder, plan, arguments, encoder, whole, log);
     });
   };
   train::Trainer trainer({*engine, *optimizer, *schedule, loader, eval_loader.get(), log, write}, options);

@@ -115,8 +115,8 @@ std::string offload_folder(const TrainArguments& a) {
 }
 
 void write_tuned(const fs::path& folder, model::Decoder& decoder, const TuningPlan& plan,
-                 const TrainArguments& arguments, const data::Tokenizer& tokenizer,
-                 const parallel::WholeParameter& whole, const Log& log) {
+                 const TrainArguments& arguments, LazyEncoder& encoder, const parallel::WholeParameter& whole,
+                 const Log& log) {
   if (plan.selection.finetuning_type == tune::FinetuningType::lora) {
     std::map<std::string, tune::LoraConfig> own_lora;
     if (plan.adapter)
@@ -130,7 +130,7 @@ void write_tuned(const fs::path& folder, model::Decoder& decoder, const TuningPl
   options.log = log;
   const auto dtype = [&](const std::string&) { return decoder.dtype(); };
   model::export_folder(folder, decoder.config(), {dtype, whole}, options);
-  tokenizer.save(folder);
+  encoder.tokenizer().save(folder);
 }
 
 namespace {

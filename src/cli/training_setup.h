@@ -45,8 +45,8 @@ std::string offload_folder(const TrainArguments& arguments);
 /// Writes what was trained into an existing folder: a peft adapter, or the whole model with its tokenizer.
 /// `whole` gives a parameter by name. For rank 0.
 void write_tuned(const std::filesystem::path& folder, model::Decoder& decoder, const TuningPlan& plan,
-                 const TrainArguments& arguments, const data::Tokenizer& tokenizer,
-                 const parallel::WholeParameter& whole, const Log& log);
+                 const TrainArguments& arguments, LazyEncoder& encoder, const parallel::WholeParameter& whole,
+                 const Log& log);
 
 std::unique_ptr<train::Optimizer> make_optimizer(const TrainArguments& arguments);
 std::unique_ptr<train::Schedule> make_schedule(const TrainArguments& arguments, int64_t total_steps);

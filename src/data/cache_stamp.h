@@ -6,33 +6,39 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace duoka::data {
 
-/// What tells a file from any other and from itself before or after a change: device, inode, size and the
-/// time of the last change (ctime, which nobody can set). "" when there is no such file.
-std::string state_of_file(const std::filesystem::path& path);
+/// What tells files from any others and from themselves before or after a change.
+struct FileState {
+  /// Device, inode, size and the time of the last change (ctime, which nobody can set) of each; one line.
+  std::string text;
+  /// A change to come will have another time: the last one was long enough ago for the file system's clock.
+  bool is_settled = true;
+};
 
-/// True when a change to come will have another time: this one was long enough ago for the file system's
-/// clock.
-bool is_settled(const std::filesystem::path& path);
+/// The state of `paths` now; one that is not there has a state too. One call of the system for each.
+FileState state_of_files(std::span<const std::filesystem::path> paths);
 
-/// Remembers which cache file belongs to a data file as it is, so that neither is read to find out: two lines
-/// of states and a name, in a file of the cache's folder.
+/// Remembers which cache file belongs to a data file and the tokenizer's files as they are, so that none of
+/// them is read to find out: two lines of states and a name, in a file of the cache's folder.
 class CacheStamp final {
  public:
-  /// `parts`: what the tokens depend on, but for the bytes of the data file.
-  CacheStamp(std::filesystem::path folder, std::string data_path, std::span<const std::string_view> parts);
+  /// `inputs`: the files that the tokens are made from. `parts`: what else they depend on.
+  CacheStamp(std::filesystem::path folder, std::vector<std::filesystem::path> inputs,
+             std::span<const std::string_view> parts);
 
-  /// The cache file, when it and the data file are as they were.
-  std::optional<std::filesystem::path> find() const;
-  /// The cache file has been checked whole. `data_state`: of the data file before it was read. Does nothing
-  /// where one of both has changed a moment ago, or the stamp cannot be written: it only saves time.
-  void write(const std::string& data_state, const std::filesystem::path& cache_file) const;
+  FileState state_of_inputs() const { return state_of_files(inputs_); }
+  /// The cache file, when it is as it was, and so are the inputs, whose state is `inputs` now.
+  std::optional<std::filesystem::path> find(const FileState& inputs) const;
+  /// The cache file has been checked whole. `inputs`: their state before they were read. Does nothing where
+  /// a file had changed a moment ago, or the stamp cannot be written: it only saves time.
+  void write(const FileState& inputs, const std::filesystem::path& cache_file) const;
 
  private:
   std::filesystem::path folder_;
-  std::string data_path_;
+  std::vector<std::filesystem::path> inputs_;
   std::filesystem::path path_;
 };
 

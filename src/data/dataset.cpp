@@ -94,28 +94,31 @@ class RowSource {
 
 std::string limit_text(const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : ""; }
 
-CacheStamp stamp_of(const DataSource& source, const RowEncoder& encoder, const DatasetOptions& options) {
+CacheStamp stamp_of(const DataSource& source, const EncoderSource& encoder, const DatasetOptions& options) {
   const std::string folder = options.cache_folder.empty() ? default_cache_folder() : options.cache_folder,
-                    format = source.format.identity(), encoding = encoder.identity(),
-                    most = limit_text(source.max_rows), most_here = limit_text(options.max_samples);
-  return {folder, source.path, std::array<std::string_view, 4>{format, encoding, most, most_here}};
+                    format = source.format.identity(), most = limit_text(source.max_rows),
+                    most_here = limit_text(options.max_samples);
+  std::vector<std::filesystem::path> inputs{source.path};
+  inputs.insert(inputs.end(), encoder.files.begin(), encoder.files.end());
+  return {folder, std::move(inputs),
+          std::array<std::string_view, 4>{format, encoder.identity, most, most_here}};
 }
 
 /// The cache as it was when it was last checked, without a look at the rows or the tokens.
 std::optional<TokenCache> reopen_cache(const DataSource& source, const CacheStamp& stamp,
-                                       const DatasetOptions& options) {
-  const auto path = options.overwrite_cache ? std::nullopt : stamp.find();
+                                       const FileState& inputs, const DatasetOptions& options) {
+  const auto path = options.overwrite_cache ? std::nullopt : stamp.find(inputs);
   auto cache = path ? TokenCache::reopen(path->string()) : std::nullopt;
   if (cache && options.is_strict) cache->require_no_refusal(source.path);
   return cache;
 }
 
-TokenCache open_cache(const DataSource& source, const RowEncoder& encoder, const DatasetOptions& options,
+TokenCache open_cache(const DataSource& source, const EncoderSource& encoder, const DatasetOptions& options,
                       const Log& log) {
   const CacheStamp stamp = stamp_of(source, encoder, options);
-  if (auto known = reopen_cache(source, stamp, options)) return *std::move(known);
-  const std::string state = state_of_file(source.path);
-  const RowSource rows(source, encoder, options);
+  const FileState inputs = stamp.state_of_inputs();
+  if (auto known = reopen_cache(source, stamp, inputs, options)) return *std::move(known);
+  const RowSource rows(source, encoder.open(), options);
   CacheSource cache;
   cache.folder = options.cache_folder;
   cache.data_path = source.path;
@@ -126,7 +129,7 @@ TokenCache open_cache(const DataSource& source, const RowEncoder& encoder, const
   cache.is_strict = options.is_strict;
   cache.is_overwriting = options.overwrite_cache;
   TokenCache opened = TokenCache::open(cache, log);
-  stamp.write(state, opened.path());
+  stamp.write(inputs, opened.path());
   return opened;
 }
 
@@ -148,6 +151,12 @@ void report(const DataSource& source, const TokenCache& cache, const Log& log) {
 }  // namespace
 
 Dataset Dataset::open(const std::vector<DataSource>& sources, const RowEncoder& encoder,
+                      const DatasetOptions& options, const Log& log) {
+  const EncoderSource source{{}, encoder.identity(), [&]() -> const RowEncoder& { return encoder; }};
+  return open(sources, source, options, log);
+}
+
+Dataset Dataset::open(const std::vector<DataSource>& sources, const EncoderSource& encoder,
                       const DatasetOptions& options, const Log& log) {
   if (sources.empty()) throw ConfigError("no data set is named; set `dataset`");
   Dataset dataset;

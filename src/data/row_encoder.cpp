@@ -91,11 +91,14 @@ RowOutcome RowEncoder::encode(const RowContent& content) const {
   return outcome;
 }
 
+std::string EncodeRules::identity() const {
+  return text("encoding 1;stage ", static_cast<int>(stage), ";cutoff ", cutoff_len, ";chunking ", is_chunking,
+              ";prompt ", render.train_on_prompt, ";history ", render.mask_history, ";extra ",
+              json_quoted(render.extra_json));
+}
+
 std::string RowEncoder::identity() const {
-  return text("encoding 1;stage ", static_cast<int>(rules_.stage), ";cutoff ", rules_.cutoff_len,
-              ";chunking ", rules_.is_chunking, ";prompt ", rules_.render.train_on_prompt, ";history ",
-              rules_.render.mask_history, ";extra ", json_quoted(rules_.render.extra_json), ";tokenizer ",
-              tokenizer_->fingerprint(), ";template ",
+  return text(rules_.identity(), ";tokenizer ", tokenizer_->fingerprint(), ";template ",
               template_ == nullptr || rules_.stage == Stage::pt ? std::string("none")
                                                                 : json_quoted(template_->source()));
 }

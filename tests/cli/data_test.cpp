@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases A01 to A08 through the command: what data does, row by row, in `data inspect` and in a training.
+#include <chrono>
+#include <thread>
+
 #include <gmock/gmock.h>
 
 #include "cli/cli_files.h"
@@ -203,6 +206,34 @@ TEST_F(DataTest, SecondLookComesFromTheTokenCache) {
   EXPECT_EQ(train(Workshop::case_file("rows7.jsonl")).exit_code, 0);
   const Outcome again = train(Workshop::case_file("rows7.jsonl"), {"overwrite_output_dir=true"});
   EXPECT_THAT(again.err, HasSubstr("(from the token cache)")) << again.all();
+}
+
+TEST_F(DataTest, AChangedTemplateIsSeenByAStartFromTheTokenCache) {
+  const std::filesystem::path form = shop_ / "form.jinja", rows = Workshop::case_file("rows7.jsonl");
+  const std::string head = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '";
+  const std::string tail = "' + m['content'] + '<|im_end|>' }}{% endfor %}";
+  const auto start = [&] { return train(rows, {"template=" + form.string(), "overwrite_output_dir=true"}); };
+  write_file(form, head + "\\n" + tail);
+  // The first makes the cache, the second checks it, the third takes it as checked.
+  for (int i = 0; i < 3; ++i) {
+    const Outcome outcome = start();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_EQ(count_of(outcome.err, "(from the token cache)"), i == 0 ? 0 : 1) << outcome.all();
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // files count once they are older than that
+  }
+  write_file(form, head + ":" + tail);
+  const Outcome changed = start();
+  EXPECT_EQ(changed.exit_code, 0) << changed.all();
+  EXPECT_THAT(changed.err, Not(HasSubstr("(from the token cache)")));
+}
+
+TEST_F(DataTest, NameOfATemplateIsWarnedOfAtEachStart) {
+  const std::filesystem::path rows = Workshop::case_file("rows7.jsonl");
+  for (int i = 0; i < 3; ++i) {
+    const Outcome outcome = train(rows, {"template=llama3", "overwrite_output_dir=true"});
+    EXPECT_EQ(count_of(outcome.err, "warning: template: 'llama3' is no .jinja file"), 1) << outcome.all();
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  }
 }
 
 }  // namespace

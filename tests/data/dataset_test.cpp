@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/data/dataset.h"
 
+#include <chrono>
+#include <fstream>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include "data/cache_stamp.h"
 #include "data/tiny_tokenizer.h"
 #include "duoka/core/error.h"
 #include "duoka/core/files.h"
@@ -217,6 +222,64 @@ TEST_F(DatasetTest, AnyChangeOfRulesIsAnotherCache) {
   EXPECT_EQ(path(TinyData::rules()), path(TinyData::rules()));
   EXPECT_NE(path(TinyData::rules()), path(TinyData::rules(100)));
   EXPECT_NE(path(TinyData::rules()), path(prompt));
+}
+
+/// A model's folder and a data file that change between openings of the data set.
+class EncoderIsOpened : public ::testing::Test {
+ protected:
+  EncoderIsOpened() {
+    for (const auto& file : Tokenizer::files_of_folder(fixture("cases/models/tiny-llama")))
+      if (std::filesystem::exists(file)) std::filesystem::copy_file(file, folder_ / file.filename());
+    std::filesystem::copy_file(fixture("cases/rows7.jsonl"), rows_);
+  }
+
+  /// Opens the data set; returns whether the encoder was wanted for it.
+  bool open() {
+    std::optional<Tokenizer> tokenizer;
+    std::optional<ChatTemplate> chat_template;
+    std::optional<RowEncoder> encoder;
+    EncoderSource source{Tokenizer::files_of_folder(folder_.path()), TinyData::rules().identity(), {}};
+    source.open = [&]() -> const RowEncoder& {
+      tokenizer = Tokenizer::from_folder(folder_.path());
+      chat_template = ChatTemplate::parse(tokenizer->chat_template().value(), "model");
+      return encoder.emplace(*tokenizer, &*chat_template, TinyData::rules());
+    };
+    std::vector<std::filesystem::path> files = source.files;
+    files.push_back(rows_);
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      files.push_back(entry.path());
+    while (!state_of_files(files).is_settled) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    DatasetOptions options;
+    options.cache_folder = folder_.path().string();
+    const Dataset dataset = Dataset::open(find_sources({rows_.string()}, ""), source, options, Log(1, 2));
+    EXPECT_GT(dataset.num_rows(), 0);
+    ids_.clear();
+    dataset.read(0, ids_, labels_);
+    return encoder.has_value();
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path rows_ = folder_ / "rows.jsonl";
+  std::vector<int32_t> ids_, labels_;  // of the first row
+};
+
+TEST_F(EncoderIsOpened, UntilTheCacheHasBeenCheckedAndAfterAnyChange) {
+  EXPECT_TRUE(open());  // makes the cache
+  EXPECT_TRUE(open());  // checks it
+  const std::vector<int32_t> first = ids_;
+  EXPECT_FALSE(open());
+  EXPECT_EQ(ids_, first);
+
+  write_into(
+      folder_, "chat_template.jinja",
+      R"({% for m in messages %}{{ '<|im_start|>' + m['role'] + m['content'] + '<|im_end|>' }}{% endfor %})");
+  EXPECT_TRUE(open());
+  EXPECT_NE(ids_, first);
+  EXPECT_TRUE(open());
+  EXPECT_FALSE(open());
+
+  std::ofstream(rows_, std::ios::app) << '\n';
+  EXPECT_TRUE(open());
 }
 
 TEST_F(DatasetTest, SplitSharesNoRowAndFollowsTheSeed) {

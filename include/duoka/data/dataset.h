@@ -17,6 +17,7 @@
 namespace duoka::data {
 
 class RowEncoder;
+struct EncoderSource;
 
 /// A data file and how to read it.
 struct DataSource {
@@ -47,7 +48,10 @@ class Dataset {
  public:
   /// Tokenises what is not in the cache yet; any number of ranks may call this at once. Says with
   /// `log` what was read, used and refused, with the first reasons, unless told not to.
-  /// Throws DataError when a file has no usable row, or (strict) one that is not.
+  /// The encoder is opened only where the cache cannot be told to be as it would make it. Throws DataError
+  /// when a file has no usable row, or (strict) one that is not.
+  static Dataset open(const std::vector<DataSource>& sources, const EncoderSource& encoder,
+                      const DatasetOptions& options, const Log& log);
   static Dataset open(const std::vector<DataSource>& sources, const RowEncoder& encoder,
                       const DatasetOptions& options, const Log& log);
 

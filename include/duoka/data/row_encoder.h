@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "duoka/data/format.h"
 #include "duoka/data/render.h"
@@ -21,6 +24,9 @@ struct EncodeRules {
   /// LLaMA-Factory this goes with `packing`; but pieces of two texts are never joined to one segment.
   bool is_chunking = false;
   RenderOptions render;  ///< Stage::sft only.
+
+  /// All of it that decides the tokens, as one text.
+  std::string identity() const;
 };
 
 /// Turns what rows say into tokens. Immutable; encode() may be called from many threads at once.
@@ -50,6 +56,14 @@ class RowEncoder {
   const Tokenizer* tokenizer_;
   const ChatTemplate* template_;
   EncodeRules rules_;
+};
+
+/// A RowEncoder that is made when rows have to become tokens, and what tells without it whether it would be
+/// the same one as earlier.
+struct EncoderSource {
+  std::vector<std::filesystem::path> files;  ///< That it is made from, with those that may be there one day.
+  std::string identity;  ///< All else that decides the tokens besides the row, as one text.
+  std::function<const RowEncoder&()> open;  ///< The encoder lives as long as what this refers to.
 };
 
 }  // namespace duoka::data

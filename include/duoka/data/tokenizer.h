@@ -51,6 +51,8 @@ class Tokenizer {
   /// Reads tokenizer.json and, where they exist, tokenizer_config.json, special_tokens_map.json and
   /// chat_template.jinja of a model's folder. Throws SystemError, FormatError.
   static Tokenizer from_folder(const std::filesystem::path& folder);
+  /// The files that from_folder() reads or would read if they were there.
+  static std::vector<std::filesystem::path> files_of_folder(const std::filesystem::path& folder);
   /// Reads one tokenizer.json: BOS, EOS, pad and chat template stay unknown.
   static Tokenizer from_json_file(const std::filesystem::path& path);
   /// Reads the tokenizer of a GGUF file (tokenizer.ggml.model "gpt2", known tokenizer.ggml.pre).

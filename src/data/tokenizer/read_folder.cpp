@@ -7,10 +7,13 @@
 #include "duoka/core/error.h"
 #include "duoka/core/files.h"
 #include "duoka/core/text.h"
+#include "duoka/data/tokenizer.h"
 
 namespace duoka::data {
 namespace {
 
+constexpr const char *tokenizer_name = "tokenizer.json", *config_name = "tokenizer_config.json",
+                     *map_name = "special_tokens_map.json", *template_name = "chat_template.jinja";
 constexpr std::array roles = {"bos_token", "eos_token", "pad_token", "unk_token"};
 
 /// An absent file is an empty object.
@@ -38,7 +41,7 @@ std::optional<std::string> configured_template(const io::Json& config, const std
 }
 
 void refuse_missing(const std::filesystem::path& folder) {
-  if (std::filesystem::exists(folder / "tokenizer.json")) return;
+  if (std::filesystem::exists(folder / tokenizer_name)) return;
   const bool has_model = std::filesystem::exists(folder / "tokenizer.model");
   throw FormatError(
       text(folder.string(), ": no tokenizer.json", has_model ? ", only a tokenizer.model" : "",
@@ -56,17 +59,21 @@ TokenizerSource read_json_source(const std::filesystem::path& path) {
   return source;
 }
 
+std::vector<std::filesystem::path> Tokenizer::files_of_folder(const std::filesystem::path& folder) {
+  return {folder / tokenizer_name, folder / config_name, folder / map_name, folder / template_name};
+}
+
 TokenizerSource read_folder_source(const std::filesystem::path& folder) {
   refuse_missing(folder);
-  TokenizerSource source = read_json_source(folder / "tokenizer.json");
-  const std::filesystem::path config_path = folder / "tokenizer_config.json";
+  TokenizerSource source = read_json_source(folder / tokenizer_name);
+  const std::filesystem::path config_path = folder / config_name;
   source.config = read_optional_object(config_path);
-  const io::Json map = read_optional_object(folder / "special_tokens_map.json");
+  const io::Json map = read_optional_object(folder / map_name);
   for (const char* role : roles) {
     const bool is_absent = !source.config.contains(role) || source.config[role].is_null();
     if (is_absent && map.contains(role)) source.config[role] = map[role];
   }
-  const std::filesystem::path template_path = folder / "chat_template.jinja";
+  const std::filesystem::path template_path = folder / template_name;
   source.chat_template = std::filesystem::exists(template_path)
                              ? std::optional(read_text_file(template_path))
                              : configured_template(source.config, config_path.string());
