@@ -13,8 +13,7 @@ namespace {
 
 comm::World world_of(const CommandLine& line) {
   const comm::World world = comm::World::from_environment();
-  const bool is_ours = world.launcher == comm::Launcher::none || world.launcher == comm::Launcher::duoka;
-  if (line.num_cards > 0 && !is_ours) comm::refuse_cards(line.num_cards, world);
+  if (line.num_cards > 0 && world.launcher != comm::Launcher::none) comm::refuse_cards(line.num_cards, world);
   return world;
 }
 

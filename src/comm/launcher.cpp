@@ -2,6 +2,7 @@
 #include "duoka/comm/launcher.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -210,7 +211,7 @@ class Job final {
   /// A stop that was asked for, then a failure about a peer, count only where there is no other; then the
   /// earliest.
   const Child& culprit() const {
-    const auto order = [this](const Child* child) {
+    const auto order = [](const Child* child) {
       return std::tuple(has_stopped_as_told(*child), child->report() && child->report()->is_echo,
                         child->failure_nanoseconds());
     };
@@ -225,10 +226,11 @@ class Job final {
     return first.exit_code();
   }
 
-  /// It ended by itself after the signal sent on to it, and has said so.
-  bool has_stopped_as_told(const Child& child) const {
-    return forwarded_ != 0 && child.fatal_signal() == 0 && !child.report() &&
-           child.exit_code() == 128 + forwarded_;
+  /// It ended by itself after a signal to stop, which was sent on to it or to it alone, and has said so.
+  static bool has_stopped_as_told(const Child& child) {
+    constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
+    return child.fatal_signal() == 0 && !child.report() &&
+           std::ranges::find(stop_signals, child.exit_code() - 128) != stop_signals.end();
   }
 
   std::string block_of(const Child& child) const {

@@ -19,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 /// A port of this machine that is held while this lives.
@@ -96,6 +97,23 @@ TEST_F(LaunchTest, CardsUnderAnotherLauncherAreRefused) {
   const Outcome outcome = run_duoka(train("out", {"--cards", "2"}), as_rank(0, 2, free_port()));
   EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("--cards 2 under torchrun"), HasSubstr("leave --cards out")));
+}
+
+TEST_F(LaunchTest, CardsInARankOfDuokasOwnAreRefused) {
+  RunOptions rank = as_rank(0, 2, free_port());
+  rank.environment.emplace_back("DUOKA_LAUNCHED=1");
+  const Outcome outcome = run_duoka(train("out", {"--cards", "2"}), rank);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.all();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("--cards 2 under duoka"), HasSubstr("leave --cards out")));
+}
+
+TEST_F(LaunchTest, SigtermToOneRankStopsTheRunAsToTheLauncher) {
+  Running running(endless({"--cards", "2"}));
+  ASSERT_TRUE(running.wait_for_text("step=2 "));
+  ::kill(running.children().at(1), SIGTERM);
+  const Outcome outcome = running.wait();
+  EXPECT_EQ(outcome.exit_code, 128 + SIGTERM) << outcome.all();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("stopped by signal 15 after update"), Not(HasSubstr("error"))));
 }
 
 TEST_F(LaunchTest, D06RankBeyondTheWorldIsAnErrorAtOnce) {
