@@ -27,7 +27,11 @@ void BpeState::shrink() {
 Bpe::Bpe(BpeModel model, const Vocabulary& vocabulary) : model_(std::move(model)), vocabulary_(vocabulary) {
   find_bytes();
   measure();
-  if (!model_.is_byte_level) find_marks();
+  if (model_.is_byte_level) {
+    find_cuts();
+  } else {
+    find_marks();
+  }
 }
 
 void Bpe::find_bytes() {
@@ -51,9 +55,19 @@ void Bpe::measure() {
     const std::string_view token = vocabulary_.text(id);
     const size_t size = model_.is_byte_level ? spelled_bytes(token).value_or("").size() : token.size();
     lengths_[static_cast<size_t>(id)] = static_cast<uint32_t>(size);
+    longest_ = std::max(longest_, size);
   }
   for (const int32_t id : fallback_ids_) {
     if (id >= 0) lengths_[static_cast<size_t>(id)] = 1;
+  }
+}
+
+// A byte that the vocabulary lacks is dropped, and what stood around it may merge: no place is safe then.
+void Bpe::find_cuts() {
+  if (std::any_of(byte_ids_.begin(), byte_ids_.end(), [](int32_t id) { return id < 0; })) return;
+  cuts_.emplace();
+  for (int32_t id = 0; id < vocabulary_.size(); ++id) {
+    if (const auto bytes = spelled_bytes(vocabulary_.text(id))) cuts_->add(*bytes);
   }
 }
 
@@ -92,27 +106,38 @@ void Bpe::encode(std::string_view piece, bool avoids_controls, BpeState& state, 
 }
 
 void Bpe::encode_freely(std::string_view piece, BpeState& state, TokenSink out) const {
-  if (!cuts_at_marks_) return encode_word(piece, 0, model_.ignores_merges, state, out);
-  if (const auto id = model_.ignores_merges ? whole_word(piece) : std::nullopt) {
+  const bool may_be_whole = model_.ignores_merges;
+  if (const auto known = state.cache.find(piece, may_be_whole); !known.empty()) {
+    return add_lengthwise(known, 0, out);
+  }
+  size_t end = word_end(piece, 0);
+  if (end == piece.size()) return encode_new_word(piece, 0, may_be_whole, state, out);
+  if (const auto id = may_be_whole ? whole_word(piece) : std::nullopt) {
     out.ids.push_back(*id);
     out.begins.push_back(0);
     return;
   }
-  for (size_t begin = 0; begin < piece.size();) {
-    const size_t end = word_end(piece, begin);
-    encode_word(piece.substr(begin, end - begin), static_cast<uint32_t>(begin), false, state, out);
-    begin = end;
+  for (size_t begin = 0; begin < piece.size(); begin = end) {
+    end = word_end(piece, begin);
+    encode_word(piece.substr(begin, end - begin), static_cast<uint32_t>(begin), state, out);
   }
 }
 
 size_t Bpe::word_end(std::string_view piece, size_t begin) const {
+  if (cuts_) return cuts_->word_end(piece, begin);
+  if (!cuts_at_marks_) return piece.size();
   while (piece.substr(begin).starts_with(mark)) begin += mark.size();
   return std::min(piece.find(mark, begin), piece.size());
 }
 
-void Bpe::encode_word(std::string_view word, uint32_t begin, bool may_be_whole, BpeState& state,
-                      TokenSink out) const {
-  if (const auto known = state.cache.find(word); !known.empty()) return add_lengthwise(known, begin, out);
+void Bpe::encode_word(std::string_view word, uint32_t begin, BpeState& state, TokenSink out) const {
+  const auto known = state.cache.find(word, false);
+  if (known.empty()) return encode_new_word(word, begin, false, state, out);
+  add_lengthwise(known, begin, out);
+}
+
+void Bpe::encode_new_word(std::string_view word, uint32_t begin, bool may_be_whole, BpeState& state,
+                          TokenSink out) const {
   const size_t first = out.ids.size();
   if (const auto id = may_be_whole ? whole_word(word) : std::nullopt) {
     out.ids.push_back(*id);
@@ -125,7 +150,7 @@ void Bpe::encode_word(std::string_view word, uint32_t begin, bool may_be_whole, 
   const std::span<const int32_t> ids = std::span(out.ids).subspan(first);
   size_t length = 0;
   for (const int32_t id : ids) length += lengths_[static_cast<size_t>(id)];
-  if (length == word.size()) state.cache.keep(word, ids);
+  if (length == word.size()) state.cache.keep(word, may_be_whole, ids);
 }
 
 void Bpe::add_lengthwise(std::span<const int32_t> ids, uint32_t begin, TokenSink out) const {
@@ -137,6 +162,7 @@ void Bpe::add_lengthwise(std::span<const int32_t> ids, uint32_t begin, TokenSink
 }
 
 std::optional<int32_t> Bpe::whole_word(std::string_view word) const {
+  if (word.size() > longest_) return std::nullopt;
   std::string spelled;
   if (model_.is_byte_level) {
     for (const char byte : word) append_spelled(static_cast<uint8_t>(byte), spelled);

@@ -15,6 +15,7 @@
 #include "data/tokenizer/merge_table.h"
 #include "data/tokenizer/vocabulary.h"
 #include "data/tokenizer/word_cache.h"
+#include "data/tokenizer/word_cuts.h"
 
 namespace duoka::data {
 
@@ -60,8 +61,9 @@ class Bpe {
   void encode(std::string_view piece, bool avoids_controls, BpeState& state, TokenSink out) const;
 
  private:
-  void measure();
   void find_bytes();
+  void measure();
+  void find_cuts();
   void find_marks();
   bool is_model_token(int32_t id) const {
     return static_cast<size_t>(id) < lengths_.size() && lengths_[static_cast<size_t>(id)] > 0;
@@ -72,8 +74,9 @@ class Bpe {
   void encode_freely(std::string_view piece, BpeState& state, TokenSink out) const;
   void encode_apart(std::string_view piece, BpeState& state, TokenSink out) const;
   size_t word_end(std::string_view piece, size_t begin) const;
-  void encode_word(std::string_view word, uint32_t begin, bool may_be_whole, BpeState& state,
-                   TokenSink out) const;
+  void encode_word(std::string_view word, uint32_t begin, BpeState& state, TokenSink out) const;
+  void encode_new_word(std::string_view word, uint32_t begin, bool may_be_whole, BpeState& state,
+                       TokenSink out) const;
   void merge_word(std::string_view word, uint32_t begin, BpeState& state, TokenSink out) const;
   std::optional<int32_t> whole_word(std::string_view word) const;
   void add_lengthwise(std::span<const int32_t> ids, uint32_t begin, TokenSink out) const;
@@ -87,6 +90,8 @@ class Bpe {
   std::array<int32_t, 256> byte_ids_;      ///< Token of one byte (byte-level) or ASCII character; -1: none.
   std::array<int32_t, 256> fallback_ids_;  ///< "<0xHH>"; -1: none.
   std::vector<uint32_t> lengths_;          ///< Bytes of a piece that a token covers; 0: not the model's.
+  size_t longest_ = 0;                     ///< The most of them.
+  std::optional<WordCuts> cuts_;           ///< Of byte-level models.
   bool cuts_at_marks_ = false;             ///< No token runs from another character into a "▁".
   std::vector<bool> is_control_;
   std::unordered_map<int32_t, std::pair<int32_t, int32_t>> control_parts_;

@@ -20,18 +20,20 @@ class WordCache {
 
   WordCache() : entries_(num_entries) {}
 
-  /// The ids kept for `word`, empty when there are none.
-  std::span<const int32_t> find(std::string_view word) const {
+  /// The ids kept for `word`, empty when there are none. `is_whole`: the word is all of a piece, in a model
+  /// that has other rules for such; kept apart.
+  std::span<const int32_t> find(std::string_view word, bool is_whole) const {
     if (word.size() > max_word) return {};
-    const Entry& entry = entries_[place(word)];
-    if (entry.size != word.size() || std::memcmp(entry.word.data(), word.data(), word.size()) != 0) return {};
+    const Entry& entry = entries_[place(word, is_whole)];
+    if (entry.kind != kind_of(word, is_whole)) return {};
+    if (std::memcmp(entry.word.data(), word.data(), word.size()) != 0) return {};
     return std::span(entry.ids).first(entry.num_ids);
   }
 
-  void keep(std::string_view word, std::span<const int32_t> ids) {
+  void keep(std::string_view word, bool is_whole, std::span<const int32_t> ids) {
     if (word.empty() || word.size() > max_word || ids.empty() || ids.size() > max_ids) return;
-    Entry& entry = entries_[place(word)];
-    entry.size = static_cast<uint8_t>(word.size());
+    Entry& entry = entries_[place(word, is_whole)];
+    entry.kind = kind_of(word, is_whole);
     entry.num_ids = static_cast<uint8_t>(ids.size());
     std::memcpy(entry.word.data(), word.data(), word.size());
     std::memcpy(entry.ids.data(), ids.data(), ids.size_bytes());
@@ -40,15 +42,18 @@ class WordCache {
  private:
   static constexpr size_t num_entries = size_t{1} << 14;
   struct alignas(64) Entry {
-    uint8_t size = 0;
+    uint8_t kind = 0;  ///< 2 size + is_whole.
     uint8_t num_ids = 0;
     std::array<char, max_word> word{};
     std::array<int32_t, max_ids> ids{};
   };
   static_assert(sizeof(Entry) == 64);
 
-  static size_t place(std::string_view word) {
-    uint64_t hash = word.size();
+  static uint8_t kind_of(std::string_view word, bool is_whole) {
+    return static_cast<uint8_t>(2 * word.size() + (is_whole ? 1 : 0));
+  }
+  static size_t place(std::string_view word, bool is_whole) {
+    uint64_t hash = kind_of(word, is_whole);
     while (word.size() >= 8) {
       uint64_t eight = 0;
       std::memcpy(&eight, word.data(), 8);
