@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "duoka/core/parameter.h"
 
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
@@ -56,10 +58,25 @@ void prepare(Parameter& parameter) {
   parameter.grad =
       at::zeros(parameter.value.sizes(), parameter.value.options().dtype(parameter.gradient_dtype()));
 }
+
+/// What is not rows needs all of them.
+void prepare_whole(Parameter& parameter) {
+  prepare(parameter);
+  if (!parameter.grad.is_sparse()) return;
+  const MemoryScope scope(MemoryClass::gradients);
+  parameter.grad = parameter.grad.to_dense();
+}
+
+/// `some` and further rows.
+at::Tensor with_rows(const at::Tensor& some, const at::Tensor& ids, const at::Tensor& rows) {
+  const MemoryScope scope(MemoryClass::gradients);
+  return at::_sparse_coo_tensor_unsafe(at::cat({some._indices(), ids.to(at::kLong).unsqueeze(0)}, 1),
+                                       at::cat({some._values(), rows}), some.sizes());
+}
 }  // namespace
 
 void Parameter::accumulate(const at::Tensor& g) {
-  prepare(*this);
+  prepare_whole(*this);
   if (g.sizes() != grad.sizes())  // add_ would spread a smaller one out
     throw StateError(
         text("gradient of shape ", g.sizes(), " for parameter ", name, " of shape ", grad.sizes()));
@@ -67,7 +84,7 @@ void Parameter::accumulate(const at::Tensor& g) {
 }
 
 void Parameter::accumulate_product(const at::Tensor& a, const at::Tensor& b) {
-  prepare(*this);
+  prepare_whole(*this);
   if (DeferredProducts* later = DeferredProducts::current()) {
     later->put_off(*this, a, b);
     return;
@@ -81,7 +98,11 @@ void Parameter::accumulate_product(const at::Tensor& a, const at::Tensor& b) {
 
 void Parameter::accumulate_rows(const at::Tensor& ids, const at::Tensor& rows) {
   prepare(*this);
-  grad.index_add_(0, ids, rows.to(grad.scalar_type()));
+  const at::Tensor wide = rows.to(grad.scalar_type());
+  if (grad.is_sparse())
+    grad = with_rows(grad, ids, wide);
+  else
+    grad.index_add_(0, ids, wide);
 }
 
 }  // namespace duoka

@@ -108,9 +108,11 @@ class Engine::Impl {
     ExactSum loss_sum;
     StageWork work = stage_work(walk_.lowest_stage);
     for (size_t i = 0; i < order.size(); ++i) {
-      sums.begin_step({i + 1 == order.size(), order[i].num_additions});
+      const Stream* stream = streams[static_cast<size_t>(order[i].leaf)];
+      sums.begin_step(
+          {i + 1 == order.size(), order[i].num_additions, stream != nullptr ? stream->num_tokens() : 0});
       work.set_micro(order[i].leaf);
-      if (const Stream* stream = streams[static_cast<size_t>(order[i].leaf)])
+      if (stream != nullptr)
         loss_sum.add(walk_forward_backward(chain_, *stream, scale, walk_, work));
       else if (layout_.shards() != nullptr)
         walk_idle(chain_, walk_, work);

@@ -7,6 +7,7 @@
 #include "parallel/estimate_parts.h"
 #include "parallel/make_slots.h"
 #include "parallel/row_publisher.h"
+#include "parallel/split_table.h"
 #include "parallel/walk.h"
 
 namespace duoka::parallel {
@@ -119,7 +120,20 @@ class Traffic {
                    each ? num_micro_ : 1, share * n * question_.gradient_bytes);
       }
       add_sum(copies, n > 1 ? share : whole);
+      if (bucket.head_stage >= 0 && !engine.exact && question_.plan.pipeline == 1)
+        add_table_rows(*bucket.parameters.front(), n == 1 ? copies : copies.size == 1 ? shard() : Ranks{});
     }
+  }
+
+  /// See SplitTable; no token twice.
+  void add_table_rows(const Parameter& table, const Ranks& ranks) {
+    const auto number = static_cast<int64_t>(sizeof(int64_t));
+    calls_.add("gradients", ranks, Operation::all_reduce, 1, number);
+    if (!SplitTable::is_worth_it(table, question_.tokens, ranks.size)) return;
+    calls_.add("gradients", ranks, Operation::all_reduce, 1, number);
+    calls_.add("gradients", ranks, Operation::all_gather, 1, question_.tokens * number);
+    calls_.add("gradients", ranks, Operation::all_gather, 1,
+               question_.tokens * table.value.size(1) * question_.gradient_bytes);
   }
 
   /// ZeRO-3: a set is fetched before each stage that uses it, and on the way back again.

@@ -26,17 +26,24 @@ bool fit_one_buffer(const Parameter& a, const Parameter& b, const SumGroups& gro
 struct Entry {
   Parameter* parameter;
   int64_t stage;
+  int64_t head_stage;  // see GradientBucket
 };
 
 /// Trainable parameters from the stage completed first to that completed last.
-std::vector<Entry> in_order_of_completion(const Chain& chain, LayerRange range, const SumGroups& groups) {
-  const auto stages = complete_stages(chain);
+std::vector<Entry> in_order_of_completion(const Chain& chain, LayerRange range, const SumGroups& groups,
+                                          int64_t bucket_bytes) {
+  const auto stages = stages_of(chain);
   std::vector<Entry> entries;
-  for (Parameter* parameter : chain.parameters())
-    if (const auto found = stages.find(parameter); found != stages.end() && range.contains(found->second))
-      // Last of all where another stage of the pipeline shares it, which cannot start its sum earlier: a rank
-      // that waited for that one in between would keep it waiting.
-      entries.push_back({parameter, groups.is_tied(*parameter) ? 0 : found->second});
+  for (Parameter* parameter : chain.parameters()) {
+    const std::vector<int64_t>& users = stages.at(parameter);
+    if (!parameter->is_trainable || !range.contains(users.front())) continue;
+    // Last of all where another stage of the pipeline shares it, which cannot start its sum earlier: a rank
+    // that waited for that one in between would keep it waiting.
+    const bool is_tied = groups.is_tied(*parameter);
+    const bool is_table = !is_tied && users.size() > 1 && parameter->value.dim() == 2 &&
+                          gradient_bytes(*parameter) > bucket_bytes;
+    entries.push_back({parameter, is_tied ? 0 : users.front(), is_table ? users[1] : -1});
+  }
   // Stable: within a stage chain order, which is the same on every rank.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.stage > b.stage; });
@@ -69,7 +76,7 @@ const comm::Group& SumGroups::replicas_of(const Parameter& parameter) const {
 
 std::vector<GradientBucket> make_buckets(const Chain& chain, LayerRange stages, const SumGroups& groups,
                                          int64_t bucket_bytes) {
-  const std::vector<Entry> entries = in_order_of_completion(chain, stages, groups);
+  const std::vector<Entry> entries = in_order_of_completion(chain, stages, groups, bucket_bytes);
   std::vector<GradientBucket> buckets;
   GradientBucket open;
   int64_t open_bytes = 0;
@@ -85,9 +92,13 @@ std::vector<GradientBucket> make_buckets(const Chain& chain, LayerRange stages, 
     if (open_bytes + stage_bytes > bucket_bytes) close();
     for (; i < end; ++i) {
       Parameter* parameter = entries[i].parameter;
-      if (!open.parameters.empty() && !fit_one_buffer(*open.parameters.back(), *parameter, groups)) close();
+      const bool is_alone = entries[i].head_stage >= 0 || open.head_stage >= 0;
+      if (!open.parameters.empty() &&
+          (is_alone || !fit_one_buffer(*open.parameters.back(), *parameter, groups)))
+        close();
       open.parameters.push_back(parameter);
       open.stage = entries[i].stage;
+      open.head_stage = entries[i].head_stage;
       open_bytes += gradient_bytes(*parameter);
     }
   }

@@ -35,6 +35,8 @@ struct MicroStep {
   bool is_last = true;
   /// For sums in a fixed order: how many times the two newest of the open sums are then added. See SumTree.
   int num_additions = 0;
+  /// Of this rank; -1 where it is not known.
+  int64_t num_tokens = -1;
 };
 
 /// How the gradients of an update become sums over micro-steps and ranks. Stages count the walk back: L
@@ -79,11 +81,13 @@ int64_t lowest_trained_stage(const Chain& chain);
 struct GradientBucket {
   std::vector<Parameter*> parameters;  ///< One dtype and device, and the same replicas.
   int64_t stage = 0;                   ///< The lowest one inside.
+  /// Of a table by itself that a SplitTable may send in two parts: the lowest but one of its stages; else -1.
+  int64_t head_stage = -1;
 
   at::TensorOptions options() const;
 };
 /// Whole stages of `stages`, as many neighbouring ones as fit in `bucket_bytes`; a larger stage is a bucket
-/// by itself.
+/// by itself, and so is a matrix larger than that which several stages use.
 std::vector<GradientBucket> make_buckets(const Chain& chain, LayerRange stages, const SumGroups& groups,
                                          int64_t bucket_bytes);
 

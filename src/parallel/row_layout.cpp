@@ -60,11 +60,11 @@ at::Tensor RowLayout::pack(std::span<const at::Tensor> tensors, const at::Tensor
   return buffer;
 }
 
-void RowLayout::unpack(const at::Tensor& buffer, std::span<const at::Tensor> tensors) const {
+void RowLayout::unpack(const at::Tensor& buffer, std::span<const at::Tensor> tensors, int except) const {
   const at::Tensor rows_of_ranks = buffer.view({num_ranks_, chunk_});
   for (size_t i = 0; i < tensors.size(); ++i)
     for (int rank = 0; rank < num_ranks_; ++rank)
-      rows(tensors[i], i, rank).copy_(place(rows_of_ranks, i, rank));
+      if (rank != except) rows(tensors[i], i, rank).copy_(place(rows_of_ranks, i, rank));
 }
 
 }  // namespace duoka::parallel

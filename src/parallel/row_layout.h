@@ -27,8 +27,8 @@ class RowLayout final {
 
   /// The tensors in a new buffer [n, chunk]; one that is undefined counts as zeros.
   at::Tensor pack(std::span<const at::Tensor> tensors, const at::TensorOptions& options) const;
-  /// The reverse: fills the tensors from a buffer.
-  void unpack(const at::Tensor& buffer, std::span<const at::Tensor> tensors) const;
+  /// The reverse: fills the tensors from a buffer, but for the rows of `except`, if that is a rank.
+  void unpack(const at::Tensor& buffer, std::span<const at::Tensor> tensors, int except = -1) const;
   /// Rows of `rank` of a tensor, a view: [rows, …].
   at::Tensor rows(const at::Tensor& tensor, size_t index, int rank) const;
   /// The rows that `rank` has of tensor `index` inside its row [chunk] of the buffer, a view: [rows, …].

@@ -39,7 +39,7 @@ void RowPublisher::publish() const {
   std::vector<Sent> sent;
   const auto receive = [&](Sent& one) {
     one.pending.wait();
-    one.bucket->layout.unpack(one.all, one.bucket->values);
+    one.bucket->layout.unpack(one.all, one.bucket->values, group_.rank());
   };
   for (const Bucket& bucket : buckets_) {
     const auto options = bucket.values.front().options();

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/zeros.h>
 
 #include "duoka/core/error.h"
@@ -28,13 +30,23 @@ ShardedSums::ShardedSums(std::vector<GradientBucket> buckets, const SumGroups& g
     at::Tensor sum = at::zeros({layout.chunk()}, what.options());
     comm::Group replicas = groups.replicas_of(*what.parameters.front());
     for (Parameter* parameter : what.parameters) parameter->grad.reset();
-    buckets_.push_back({std::move(what), std::move(layout), std::move(replicas), std::move(sum), {}});
+    std::optional<SplitTable> table;
+    if (what.head_stage >= 0 && !exact && replicas.size() == 1)
+      table.emplace(*what.parameters.front(), what.head_stage, shard_);
+    buckets_.push_back({.what = std::move(what),
+                        .layout = std::move(layout),
+                        .replicas = std::move(replicas),
+                        .sum = std::move(sum),
+                        .tree = {},
+                        .table = std::move(table)});
   }
 }
 
 void ShardedSums::begin_step(const MicroStep& step) {
-  if (!is_under_way_)
-    for (Bucket& bucket : buckets_) bucket.sum.zero_();
+  for (Bucket& bucket : buckets_) {
+    if (!is_under_way_) bucket.has_sum = false;
+    if (bucket.table && step.is_last) bucket.table->begin(step.num_tokens);
+  }
   step_ = step;
   next_ = 0;
   is_under_way_ = true;
@@ -46,9 +58,19 @@ at::Tensor ShardedSums::take_gradients(Bucket& bucket) {
   return bucket.layout.pack(gradients, bucket.what.options());
 }
 
+void ShardedSums::send_heads(int64_t stage) {
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.table || !bucket.table->comes_to_head(stage)) continue;
+    reduce(bucket, take_gradients(bucket));
+    bucket.table->open_rows();
+  }
+}
+
 void ShardedSums::complete(int64_t stage) {
+  if (step_.is_last) send_heads(stage);
   while (next_ < buckets_.size() && buckets_[next_].what.stage >= stage) {
     Bucket& bucket = buckets_[next_++];
+    if (bucket.table && bucket.table->is_split()) continue;
     if (exact_) {
       bucket.tree.add(take_gradients(bucket), step_.num_additions);
       if (step_.is_last) reduce_exactly(bucket);
@@ -59,13 +81,15 @@ void ShardedSums::complete(int64_t stage) {
 }
 
 void ShardedSums::reduce(Bucket& bucket, at::Tensor packed) {
-  at::Tensor rows = at::empty({bucket.layout.chunk()}, packed.options());
+  // An update's first sum is made where it stays.
+  const bool is_first = !std::exchange(bucket.has_sum, true);
+  at::Tensor rows = is_first ? bucket.sum : at::empty_like(bucket.sum);
   const bool is_last = step_.is_last;
   CollectiveChain chain{[this, rows, packed = std::move(packed)]() mutable {
                           return comm::start_reduce_scatter_into(rows, packed, shard_);
                         },
-                        [&bucket, rows, is_last] {
-                          bucket.sum.add_(rows);
+                        [&bucket, rows, is_first, is_last] {
+                          if (!is_first) bucket.sum.add_(rows);
                           if (!is_last || bucket.replicas.size() == 1) return comm::Pending();
                           return comm::start_all_reduce(bucket.sum, comm::Op::sum, bucket.replicas);
                         }};
@@ -83,7 +107,18 @@ void ShardedSums::reduce_exactly(Bucket& bucket) {
 
 void ShardedSums::finish() {
   chains_.finish();
+  for (Bucket& bucket : buckets_)
+    if (bucket.table)
+      bucket.table->add_rows(
+          [&](const at::Tensor& ids, const at::Tensor& rows) { add_rows(bucket, ids, rows); });
   is_under_way_ = false;
+}
+
+void ShardedSums::add_rows(Bucket& bucket, const at::Tensor& ids, const at::Tensor& rows) const {
+  at::Tensor own = bucket.layout.rows_in_chunk(bucket.sum, 0, shard_.rank());
+  const at::Tensor places = ids - bucket.layout.first_row(0, shard_.rank());
+  const at::Tensor here = at::logical_and(places.ge(0), places.lt(own.size(0))).nonzero().squeeze(1);
+  own.index_add_(0, places.index_select(0, here), rows.index_select(0, here));
 }
 
 at::Tensor ShardedSums::sum_of(const Parameter& parameter) const {

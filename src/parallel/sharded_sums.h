@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "parallel/collective_chain.h"
 #include "parallel/gradient_sums.h"
 #include "parallel/row_layout.h"
+#include "parallel/split_table.h"
 #include "parallel/sum_tree.h"
 
 namespace duoka::parallel {
@@ -36,11 +38,15 @@ class ShardedSums final : public GradientSums {
     GradientBucket what;
     RowLayout layout;
     comm::Group replicas;
-    at::Tensor sum;  ///< [chunk], this rank's rows.
+    at::Tensor sum;        ///< [chunk], this rank's rows.
+    bool has_sum = false;  ///< Of this update's first reduction, if only under way.
     SumTree tree;
+    std::optional<SplitTable> table;  ///< Where it is one.
   };
+  void send_heads(int64_t stage);
   void reduce(Bucket& bucket, at::Tensor packed);
   void reduce_exactly(Bucket& bucket);
+  void add_rows(Bucket& bucket, const at::Tensor& ids, const at::Tensor& rows) const;
   static at::Tensor take_gradients(Bucket& bucket);
 
   std::vector<Bucket> buckets_;  // in the order they become complete

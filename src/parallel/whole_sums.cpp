@@ -20,6 +20,8 @@ WholeSums::WholeSums(std::vector<GradientBucket> buckets, const SumGroups& group
     bucket.group = groups.replicas_of(*what.parameters.front());
     bucket.sum = at::zeros({numel}, what.options());
     bucket.leaf = bucket.sum;
+    if (what.head_stage >= 0 && !exact && bucket.group.size() > 1)
+      bucket.table.emplace(*what.parameters.front(), what.head_stage, bucket.group);
     bucket.what = std::move(what);
     point_gradients(bucket);
     buckets_.push_back(std::move(bucket));
@@ -43,17 +45,27 @@ void WholeSums::begin_step(const MicroStep& step) {
       bucket.leaf = at::zeros_like(bucket.sum);
     }
     if (exact_) point_gradients(bucket);
+    if (bucket.table && step.is_last) bucket.table->begin(step.num_tokens);
   }
   step_ = step;
   next_ = 0;
   is_under_way_ = true;
 }
 
+void WholeSums::send_heads(int64_t stage) {
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.table || !bucket.table->comes_to_head(stage)) continue;
+    reduce(bucket);
+    bucket.table->open_rows();
+  }
+}
+
 void WholeSums::complete(int64_t stage) {
+  if (step_.is_last) send_heads(stage);
   while (next_ < buckets_.size() && buckets_[next_].what.stage >= stage) {
     Bucket& bucket = buckets_[next_++];
     if (exact_) bucket.tree.add(std::exchange(bucket.leaf, {}), step_.num_additions);
-    if (!step_.is_last) continue;
+    if (!step_.is_last || (bucket.table && bucket.table->is_split())) continue;
     if (exact_)
       reduce_exactly(bucket);
     else
@@ -74,7 +86,11 @@ void WholeSums::reduce_exactly(Bucket& bucket) {
 void WholeSums::finish() {
   chains_.finish();
   for (Bucket& bucket : buckets_) {
-    if (!exact_) break;
+    if (bucket.table)
+      bucket.table->add_rows([&](const at::Tensor& ids, const at::Tensor& rows) {
+        sum_of(*bucket.what.parameters.front()).index_add_(0, ids, rows);
+      });
+    if (!exact_ && !bucket.table) continue;
     bucket.leaf = bucket.sum;
     point_gradients(bucket);
   }

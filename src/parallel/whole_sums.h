@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "parallel/collective_chain.h"
 #include "parallel/gradient_sums.h"
+#include "parallel/split_table.h"
 #include "parallel/sum_tree.h"
 
 namespace duoka::parallel {
@@ -33,8 +35,10 @@ class WholeSums final : public GradientSums {
     at::Tensor sum;   ///< Flat; what slots see.
     at::Tensor leaf;  ///< Flat; what the micro-step adds to: `sum` itself unless exact.
     SumTree tree;
+    std::optional<SplitTable> table;  ///< Where it is one.
   };
   static void point_gradients(Bucket& bucket);
+  void send_heads(int64_t stage);
   void reduce(Bucket& bucket);
   void reduce_exactly(Bucket& bucket);
 
