@@ -192,11 +192,14 @@ class Traffic {
     calls_.add("tensor", tensor(), Operation::reduce_scatter, num_micro_,
                row_bytes() * question_.own_trained * question_.plan.tensor);
     const int64_t rows = outline_.decoder.head().rows_per_chunk(), tokens = question_.trained;
-    for (int64_t begin = 0; begin < tokens; begin += rows) {
-      const int64_t bytes = std::min(rows, tokens - begin) * question_.gradient_bytes;
-      calls_.add("tensor", tensor(), Operation::all_reduce, num_micro_, bytes);
-      calls_.add("tensor", tensor(), Operation::all_reduce, num_micro_, 2 * bytes);
-    }
+    add_chunk_sums(tokens / rows, rows);
+    if (tokens % rows > 0) add_chunk_sums(1, tokens % rows);
+  }
+
+  void add_chunk_sums(int64_t num_chunks, int64_t rows) {
+    const int64_t bytes = rows * question_.gradient_bytes;
+    calls_.add("tensor", tensor(), Operation::all_reduce, num_micro_ * num_chunks, bytes);
+    calls_.add("tensor", tensor(), Operation::all_reduce, num_micro_ * num_chunks, 2 * bytes);
   }
 
   /// Keys and values go round the ring, in backward again, and their gradients with them.

@@ -49,6 +49,18 @@ size_t longest_line(const std::string& out) {
   return longest;
 }
 
+TEST_F(PlanTest, TokensBeyondCountingAreRefused) {
+  EXPECT_THAT(refused({"--cards", "2", "tensor_parallel_size=2", "cutoff_len=1000000000",
+                       "per_device_train_batch_size=1000000000"}),
+              AllOf(HasSubstr("1e+18 tokens"), HasSubstr("at most 4294967296")));
+  // The sums of logits are chunks of rows, of which there are millions; none is walked over.
+  const Outcome most = plan(
+      {"--cards", "2", "tensor_parallel_size=2", "cutoff_len=1000000000", "per_device_train_batch_size=4"});
+  ASSERT_EQ(most.exit_code, 0) << most.all();
+  EXPECT_THAT(most.out,
+              AllOf(HasSubstr("4 rows of 1,000,000,000 tokens"), Not(::testing::ContainsRegex(" -[0-9]"))));
+}
+
 TEST_F(PlanTest, PrintsMemoryOfACardAndWhatItSends) {
   const Outcome outcome = plan({"--cards", "8", "--link-gb-s", "400,50"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
