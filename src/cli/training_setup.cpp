@@ -236,6 +236,10 @@ std::optional<ResumePoint> checkpoint_to_resume(const TrainArguments& arguments,
   if (asked != "true") return ResumePoint{asked};
   std::string folder;
   if (context.log.rank() == 0) {
+    for (const fs::path& other : train::folders_without_manifest(arguments.output_dir))
+      context.log.warning(text(other.string(),
+                               " has no manifest.json, so it is no complete checkpoint of duoka; ",
+                               "it is passed over"));
     const train::WholeCheckpoint found = train::find_last_whole_checkpoint(arguments.output_dir);
     if (!found.folder)
       throw FormatError(text("resume_from_checkpoint: true, but no checkpoint in ", arguments.output_dir,

@@ -84,8 +84,8 @@ void refuse_unknown(const fs::path& folder, const std::set<std::string>& saved,
       text(folder.string(), " also holds ", unknown.front(),
            unknown.size() > 1 ? text(" and ", counted(static_cast<int64_t>(unknown.size()) - 1, "more entry"))
                               : "",
-           ", which this run does not have; resume with the optimizer and the selection of trained "
-           "parameters it was made with"));
+           ", which this run does not have; resume with the model, the optimizer and the selection of "
+           "trained parameters it was made with"));
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ RunState load_checkpoint(const fs::path& folder, std::span<Slot> slots, const co
   together(group, [&] {
     const Manifest manifest = read_manifest(folder);
     verify_manifest(folder, manifest, /*read_bytes=*/group.rank() == 0 && !is_verified);
-    const ShardReader reader(shard_paths(folder, manifest));
+    const ShardReader reader(folder, shard_paths(folder, manifest));
     refuse_unknown(folder, reader.entry_names(), known);
     visit_slots(slots, parallel::SlotUse::overwrite, [&](std::span<Slot> some) {
       for (Slot& slot : some) reader.read(slot);

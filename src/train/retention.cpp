@@ -27,6 +27,18 @@ bool is_complete(const fs::path& folder) {
   }
 }
 
+/// Those with the name of a checkpoint.
+std::vector<fs::path> folders(const fs::path& output_dir, bool with_manifest) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(output_dir, error))
+    if (checkpoint_step(item.path()) && item.is_directory(error) &&
+        has_manifest(item.path()) == with_manifest)
+      found.push_back(item.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 /// Hidden first, so that a removal that is cut short leaves no half of a checkpoint under its name.
 void remove_at_once(const fs::path& folder) {
   const fs::path hidden = folder.parent_path() / ("." + folder.filename().string() + ".removed");
@@ -62,12 +74,11 @@ std::vector<std::pair<int64_t, fs::path>> list_checkpoints(const fs::path& outpu
 }
 
 std::vector<fs::path> earlier_checkpoints(const fs::path& output_dir) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(output_dir, error))
-    if (checkpoint_step(item.path()) && has_manifest(item.path())) found.push_back(item.path());
-  std::sort(found.begin(), found.end());
-  return found;
+  return folders(output_dir, /*with_manifest=*/true);
+}
+
+std::vector<fs::path> folders_without_manifest(const fs::path& output_dir) {
+  return folders(output_dir, /*with_manifest=*/false);
 }
 
 void remove_old_checkpoints(const fs::path& output_dir, int64_t limit, int64_t newest,

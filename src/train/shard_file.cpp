@@ -104,7 +104,8 @@ void write_shard(const std::filesystem::path& path, std::span<const Slot> slots,
   writer.commit();
 }
 
-ShardReader::ShardReader(const std::vector<std::filesystem::path>& paths) {
+ShardReader::ShardReader(std::filesystem::path folder, const std::vector<std::filesystem::path>& paths)
+    : folder_(std::move(folder)) {
   for (const auto& path : paths) {
     io::SafetensorsFile file = io::SafetensorsFile::open(path);
     auto boxes = read_boxes(file);
@@ -156,8 +157,8 @@ void ShardReader::read_whole(const std::string& name, at::Tensor& into) const {
     into.copy_(to_tensor(*view, into.scalar_type(), origin));
     return;
   }
-  throw FormatError("the checkpoint has no " + name +
-                    "; it was made with another optimizer or selection of what is trained");
+  throw FormatError(text(folder_.string(), " has no ", name,
+                         "; it was made with another model, optimizer or selection of what is trained"));
 }
 
 void ShardReader::read_box(const Slot& slot, const std::string& name, at::Tensor& into) const {
@@ -188,9 +189,9 @@ void ShardReader::read_box(const Slot& slot, const std::string& name, at::Tensor
   }
   if (covered != into.numel())
     throw FormatError(
-        text("the checkpoint has ", covered, " elements for the ", into.numel(), " of ", name,
-             " that this run needs; it was made with another optimizer or selection of what is trained, "
-             "or a part of it is missing"));
+        text(folder_.string(), " has ", covered, " elements for the ", into.numel(), " of ", name,
+             " that this run needs; it was made with another model, optimizer or selection of what is "
+             "trained, or a part of it is missing"));
 }
 
 }  // namespace duoka::train

@@ -28,8 +28,8 @@ void write_shard(const std::filesystem::path& path, std::span<const parallel::Sl
 /// All shard files of a checkpoint, for reading any slice.
 class ShardReader {
  public:
-  /// Opens `paths`; reads headers only. Throws FormatError.
-  explicit ShardReader(const std::vector<std::filesystem::path>& paths);
+  /// Opens `paths`, those of the checkpoint `folder`; reads headers only. Throws FormatError.
+  ShardReader(std::filesystem::path folder, const std::vector<std::filesystem::path>& paths);
 
   /// Fills master and state of `slot`. Throws FormatError when an entry is not covered exactly once, or
   /// shapes or dtypes differ.
@@ -50,6 +50,7 @@ class ShardReader {
   void read_box(const parallel::Slot& slot, const std::string& name, at::Tensor& into) const;
   static std::map<std::string, Box> read_boxes(const io::SafetensorsFile& file);
 
+  std::filesystem::path folder_;
   std::vector<Shard> shards_;
 };
 

@@ -189,6 +189,33 @@ TEST_F(FilesTest, ResumeFalseIsNotResume) {
   EXPECT_THAT(resumed.err, HasSubstr("checkpoint-1 after step 1"));
 }
 
+TEST_F(FilesTest, ResumeOfOtherLayersNamesTheCheckpoint) {
+  const auto layers = [&](const char* count, const Words& more) {
+    Words words{"finetuning_type=freeze", std::string("freeze_trainable_layers=") + count};
+    words.insert(words.end(), more.begin(), more.end());
+    return train(words);
+  };
+  const std::string checkpoint = (shop_ / "out" / "checkpoint-2").string();
+  for (const bool has_more : {false, true}) {
+    ASSERT_EQ(layers(has_more ? "2" : "1", {"max_steps=2", "overwrite_output_dir=true"}).exit_code, 0);
+    const Outcome refused = layers(has_more ? "1" : "2", {"max_steps=4", "resume_from_checkpoint=true"});
+    EXPECT_EQ(refused.exit_code, 4) << refused.all();
+    EXPECT_THAT(refused.err,
+                AllOf(HasSubstr(checkpoint + (has_more ? " also holds model.layers.0." : " has ")),
+                      HasSubstr("selection of"), HasSubstr("model.layers.0.")));
+  }
+}
+
+TEST_F(FilesTest, ResumeSaysWhichFoldersArePassedOver) {
+  ASSERT_EQ(train(steady_and({"max_steps=4"})).exit_code, 0);
+  fs::remove(shop_ / "out" / "checkpoint-4" / "manifest.json");
+  const Outcome resumed = train(steady_and({"max_steps=4", "resume_from_checkpoint=true"}));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  const std::string passed_over = (shop_ / "out" / "checkpoint-4").string() + " has no manifest.json";
+  EXPECT_EQ(count_of(resumed.err, "warning: " + passed_over), 1) << resumed.all();
+  EXPECT_THAT(resumed.err, HasSubstr("checkpoint-2 after step 2"));
+}
+
 TEST_F(FilesTest, ResumeWithoutACheckpointIsRefused) {
   const Outcome nothing = train({"max_steps=1", "resume_from_checkpoint=true"});
   EXPECT_EQ(nothing.exit_code, 2) << nothing.all();

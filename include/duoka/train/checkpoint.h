@@ -43,8 +43,8 @@ struct SaveOptions {
   bool keep_best = false;  ///< Do not remove trainer.best_model_checkpoint (load_best_model_at_end).
   /// Shows progress when writing takes more than a second.
   std::optional<Log> log = std::nullopt;
-  /// Called on every rank with the unfinished folder, for rank 0 to add files to (adapter, tokenizer) with the others'
-  /// help. May throw, then on all ranks.
+  /// Called on every rank with the unfinished folder, for rank 0 to add files to (adapter, tokenizer) with
+  /// the others' help. May throw, then on all ranks.
   std::function<void(const std::filesystem::path& folder)> write_more = nullptr;
 };
 
@@ -90,6 +90,10 @@ WholeCheckpoint find_last_whole_checkpoint(const std::filesystem::path& output_d
 /// Every checkpoint in `output_dir` that save_checkpoint made, damaged ones too: the folders
 /// checkpoint-<step> with a manifest. Empty when there is no such folder.
 std::vector<std::filesystem::path> earlier_checkpoints(const std::filesystem::path& output_dir);
+
+/// The folders checkpoint-<step> in `output_dir` without a manifest: no checkpoints that save_checkpoint
+/// made, or no longer.
+std::vector<std::filesystem::path> folders_without_manifest(const std::filesystem::path& output_dir);
 
 /// The step in the name of a checkpoint's folder; none when it is no such name.
 std::optional<int64_t> checkpoint_step(const std::filesystem::path& folder);
