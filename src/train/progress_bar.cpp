@@ -85,12 +85,10 @@ std::string line_text(const StepReport& report) {
 
 ProgressBar::~ProgressBar() { log_.status(""); }
 
-void ProgressBar::update(const StepReport& report, bool is_logged) {
-  if (!log_.has_status()) {
-    if (is_logged) log_.info(line_text(report));
-    return;
-  }
-  last_ = bar_text(report, log_.columns());
+void ProgressBar::update(const StepReport& latest, const std::optional<StepReport>& logged) {
+  if (logged) log_.info(line_text(*logged));
+  if (!log_.has_status()) return;
+  last_ = bar_text(latest, log_.columns());
   log_.status(last_);
 }
 

@@ -84,25 +84,26 @@ void RunLog::step(const Step& step) {
   window_loss_ += step.loss;
   ++window_steps_;
 
-  StepReport shown = report(step);
-  const bool logged = is_logged(step.step);
-  if (logged) {
-    shown.loss = window_loss_ / static_cast<double>(window_steps_);
+  const StepReport latest = report(step);
+  std::optional<StepReport> logged;
+  if (is_logged(step.step)) {
+    logged = latest;
+    logged->loss = window_loss_ / static_cast<double>(window_steps_);
     window_loss_ = 0;
     window_steps_ = 0;
     state_.log_history.push_back(
         {step.step,
          step.epoch,
-         {{"loss", shown.loss}, {"grad_norm", step.grad_norm}, {"learning_rate", step.learning_rate}}});
+         {{"loss", logged->loss}, {"grad_norm", step.grad_norm}, {"learning_rate", step.learning_rate}}});
   }
-  bar_.update(shown, logged);
+  bar_.update(latest, logged);
   if (!logged || file_ == nullptr) return;
-  file_->write(shown);
+  file_->write(*logged);
   if (events_ == nullptr) return;
-  events_->add_scalar("train/loss", shown.loss, step.step);
+  events_->add_scalar("train/loss", logged->loss, step.step);
   events_->add_scalar("train/grad_norm", step.grad_norm, step.step);
   events_->add_scalar("train/learning_rate", step.learning_rate, step.step);
-  events_->add_scalar("train/tokens_per_second", shown.tokens_per_second, step.step);
+  events_->add_scalar("train/tokens_per_second", logged->tokens_per_second, step.step);
 }
 
 void RunLog::evaluation(int64_t step, double epoch, double eval_loss, double seconds_taken) {

@@ -63,7 +63,7 @@ TEST(LineText, IsKeyValuePairs) {
 
 void run(int rank) {
   ProgressBar bar((Log(rank, 4)));
-  for (int64_t step = 1; step <= 20; ++step) bar.update(report_at(step), true);
+  for (int64_t step = 1; step <= 20; ++step) bar.update(report_at(step), report_at(step));
 }
 
 // Case H04: in a file no carriage return, no escape, each step once, from rank 0 only, there before the end.
@@ -83,11 +83,18 @@ TEST(ProgressBar, CaseH04PlainLinesInAFile) {
     EXPECT_THAT(log, HasSubstr("step=" + std::to_string(step) + " total=200"));
 }
 
-TEST(ProgressBar, RedrawsOneLineOnATerminal) {
+TEST(ProgressBar, IsOneLineBelowTheLoggedOnesOnATerminal) {
   ::setenv("TERM", "xterm", 1);
-  const std::string shown = testing::shown_on_terminal(60, [] { run(0); });
-  EXPECT_THAT(shown, HasSubstr("\r\x1b[K20/200 ["));
-  EXPECT_EQ(shown.find('\n'), std::string::npos);
+  StepReport first = report_at(1), second = report_at(2), mean = report_at(2);
+  first.loss = 3, second.loss = 1, mean.loss = 2;
+  const std::string shown = testing::shown_on_terminal(60, [&] {
+    ProgressBar bar((Log()));
+    bar.update(first, std::nullopt);
+    bar.update(second, mean);
+  });
+  const std::string erase = "\r\x1b[K", one = bar_text(first, 60), two = bar_text(second, 60);
+  EXPECT_EQ(shown, erase + one + erase + line_text(mean) + "\n" + one + erase + two + erase);
+  EXPECT_THAT(two, HasSubstr("loss 1 "));
 }
 
 TEST(ProgressBar, NotesStandInThePlaceOfTheBar) {
@@ -95,7 +102,7 @@ TEST(ProgressBar, NotesStandInThePlaceOfTheBar) {
   const auto talk = [](int rank) {
     ProgressBar bar((Log(rank, 4)));
     bar.note("0/200 in the first update");
-    bar.update(report_at(100), false);
+    bar.update(report_at(100), std::nullopt);
     bar.note("evaluating 3/12 " + std::string(100, 'x'));
     bar.note("");
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "duoka/core/log.h"
@@ -15,7 +16,7 @@ std::string bar_text(const StepReport& report, int columns);
 /// "step=12 total=100 loss=1.2345 …": key=value pairs for files and grep.
 std::string line_text(const StepReport& report);
 
-/// Shows the run's progress: a bar at the bottom of a terminal; elsewhere one plain line per logged step.
+/// Shows the run's progress: a plain line per logged step, and below them, on a terminal, a bar.
 class ProgressBar {
  public:
   explicit ProgressBar(const Log& log) : log_(log) {}
@@ -23,8 +24,9 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// After each update. `is_logged`: a step the user wants a line for (logging_steps).
-  void update(const StepReport& report, bool is_logged);
+  /// After each update. `logged`: what the user wants a line of (logging_steps), with the mean loss since the
+  /// one before; the bar has the loss of `latest`.
+  void update(const StepReport& latest, const std::optional<StepReport>& logged);
   /// What goes on between updates, "evaluating 3/12", in the place of the bar; "" brings the bar back. Only a
   /// terminal shows it.
   void note(const std::string& what);
