@@ -92,6 +92,13 @@ void require_countable(const Workload& workload, const Plan& plan) {
   if (workload.accumulation > most)
     throw ConfigError(text("gradient_accumulation_steps = ", workload.accumulation,
                            "; an estimate is made for at most ", most, " in this layout"));
+  constexpr int64_t most_tokens = int64_t{1} << 32;
+  const double tokens = static_cast<double>(workload.rows) * static_cast<double>(workload.row_tokens) *
+                        static_cast<double>(workload.accumulation);
+  if (tokens > static_cast<double>(most_tokens))
+    throw ConfigError(text("per_device_train_batch_size ", workload.rows, " x cutoff_len ",
+                           workload.row_tokens, " x gradient_accumulation_steps ", workload.accumulation,
+                           " makes ", tokens, " tokens; an estimate is made for at most ", most_tokens));
 }
 
 Question question_of(const Workload& workload, const Plan& plan) {

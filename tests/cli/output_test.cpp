@@ -191,7 +191,7 @@ TEST_F(OutputTest, H04BarFitsTheTerminal) {
     EXPECT_GE(bars.size(), 20u);
     EXPECT_THAT(outcome.out, HasSubstr("20/20 [#####"));
     for (const std::string& bar : bars) EXPECT_LT(bar.size(), static_cast<size_t>(columns)) << bar;
-    EXPECT_THAT(lines_with(outcome.out, "step="), SizeIs(20)) << "above the bar, as in a file";
+    EXPECT_EQ(count_of(outcome.out, "\r\x1b[Kstep="), 20) << "above the bar, as in a file\n" << outcome.out;
     // Gone before the last words: what remains are whole lines.
     const std::string last = outcome.out.substr(outcome.out.find("trained 20 updates"));
     EXPECT_THAT(last, Not(HasSubstr("20/20"))) << outcome.out;
