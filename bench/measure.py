@@ -161,14 +161,5 @@ def make_model() -> None:
                         f"export_dir={MODEL}", "export_dtype=float32"], check=True)
 
 
-def make_rows(num_rows: int, folder: str) -> str:
-    """The first rows of the demo's data in a file of their own; also makes the model."""
-    make_model()
-    rows = f"{folder}/rows.jsonl"
-    with open(ROWS, encoding="utf8") as source, open(rows, "w", encoding="utf8") as out:
-        out.writelines(line for line, _ in zip(source, range(num_rows)))
-    return rows
-
-
 def spread(values: list[float]) -> str:
     return f"{min(values):8.2f} {statistics.median(values):8.2f} {max(values):8.2f}"

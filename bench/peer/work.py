@@ -46,15 +46,19 @@ def tokenised(folder: pathlib.Path, source: list[dict]) -> list[tuple[int, dict]
     return rows
 
 
+def fitting_rows(folder: pathlib.Path) -> list[dict]:
+    """The rows of SOURCE that are neither too short nor too long, as they stand there. Overwrites folder/rows.jsonl."""
+    source = json.loads(pathlib.Path(SOURCE).read_text(encoding="utf8"))
+    lengths = [length for length, _row in tokenised(folder, source)]
+    return [row for row, length in zip(source, lengths) if SHORTEST <= length <= LONGEST]
+
+
 def prepare(folder: pathlib.Path, gguf: bool) -> list[dict]:
     """Everything that no program may be charged for, made once: model, rows, adapter to start from, GGUF. Returns the rows."""
     folder.mkdir(parents=True, exist_ok=True)
     make_model()
     if not (folder / "tokens.json").exists():
-        source = json.loads(pathlib.Path(SOURCE).read_text(encoding="utf8"))
-        lengths = [length for length, _row in tokenised(folder, source)]
-        fitting = [row for row, length in zip(source, lengths) if SHORTEST <= length <= LONGEST]
-        rows = [row for _length, row in tokenised(folder, fitting)]
+        rows = [row for _length, row in tokenised(folder, fitting_rows(folder))]
         (folder / "tokens.json").write_text(json.dumps(rows), encoding="utf8")
     if not (folder / "adapter" / "adapter_config.json").exists():
         subprocess.run([sys.executable, "bench/peer/adapter.py", MODEL, str(folder / "adapter")], check=True)

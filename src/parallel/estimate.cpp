@@ -80,13 +80,6 @@ int64_t most_trained(const Workload& workload, const Plan& plan, int64_t tokens)
 /// All is worked out action by action; beyond this it would take minutes and gigabytes. And bytes must stay
 /// below 2^63, at 2^31 a token in the largest of models.
 void require_countable(const Workload& workload, const Plan& plan) {
-  constexpr int64_t most_tokens = int64_t{1} << 32;
-  const double tokens = static_cast<double>(workload.rows) * static_cast<double>(workload.row_tokens) *
-                        static_cast<double>(workload.accumulation);
-  if (tokens > static_cast<double>(most_tokens))
-    throw ConfigError(text("per_device_train_batch_size ", workload.rows, " x cutoff_len ",
-                           workload.row_tokens, " x gradient_accumulation_steps ", workload.accumulation,
-                           " makes ", tokens, " tokens; an estimate is made for at most ", most_tokens));
   constexpr int64_t most_actions = int64_t{1} << 22;
   const int64_t most = most_actions / (int64_t{plan.pipeline} * plan.chunks);
   if (workload.accumulation > most)

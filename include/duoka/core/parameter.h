@@ -22,7 +22,8 @@ struct Parameter {
   bool has_weight_decay = true;  ///< False for norms and biases.
   at::Tensor value;              ///< The slice held here, in the dtype the layers compute in.
   /// Gradient of the update's loss, same shape as `value`. Undefined until the first contribution, or a
-  /// view an engine put there. Dtype gradient_dtype(); zeroed by whoever owns the update.
+  /// view an engine put there, or a sparse tensor, which takes up accumulate_rows() as rows. Dtype
+  /// gradient_dtype(); zeroed by whoever owns the update.
   at::Tensor grad;
 
   /// A whole (unsliced) parameter.
