@@ -45,10 +45,12 @@ endfunction()
 
 # duoka_vector_sources(a.cpp …)
 # Sources of loops the compiler is to vectorise, see src/core/vector_loop.h. Floating-point results are those
-# of the source: nothing is reordered.
+# of the source: nothing is reordered. GCC's jump threading would give what lies beyond a limit a path of its own,
+# with constants in it, and vectors take every path: SwiGLU's had x times 1 / (1 + e^87.3), a subnormal number,
+# which takes dozens of cycles whether it is used or not.
 function(duoka_vector_sources)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math")
+    COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math;$<$<CXX_COMPILER_ID:GNU>:-fno-thread-jumps>")
 endfunction()
 
 # duoka_test(file.cpp LABEL unit [TORCH] [TIMEOUT seconds] LINK targets …)

@@ -53,8 +53,14 @@ DUOKA_VECTOR_CLONES void drop_row(const T* x, T* y, int64_t first, int64_t count
     const uint32_t* const word = flat + skipped;
     const T* const from = x + (group + skipped - first);
     T* const to = y + (group + skipped - first);
-    for (int64_t i = 0; i < num_units; ++i)
-      to[i] = static_cast<T>(word[i] >= threshold ? static_cast<A>(from[i]) * factor : A{0});
+    // Scaled before it is chosen, and written to a place of its own first (x may be y): else the compiler
+    // branches on each unit where the type is a narrow one.
+    T units[dropout_group];
+    for (int64_t i = 0; i < num_units; ++i) {
+      const A scaled = static_cast<A>(from[i]) * factor;
+      units[i] = static_cast<T>(word[i] >= threshold ? scaled : A{0});
+    }
+    std::copy_n(units, num_units, to);
   }
 }
 

@@ -121,6 +121,16 @@ TEST(CrossEntropy, DigitsOfAnAlmostSureTargetAreNotLost) {
   EXPECT_NEAR(logits[0][0].item<double>() / -wanted, 1, 0.02);
 }
 
+// Were another taken for it, e^500 would leave f32.
+TEST(CrossEntropy, FindsTheLargestLogitInAnyColumn) {
+  for (const auto dtype : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf})
+    for (const int64_t columns : {1, 63, 64, 65, 128, 200}) {
+      const auto targets = at::arange(columns, at::kLong);
+      const auto logits = at::eye(columns, at::kDouble).mul_(1000).sub_(500).to(dtype);
+      EXPECT_EQ(cross_entropy(logits, targets).item<double>(), 0) << columns << " columns in " << dtype;
+    }
+}
+
 TEST(CrossEntropy, RefusesTargetsOutsideTheLogits) {
   const auto logits = at::zeros({1, 4});
   EXPECT_THROW(cross_entropy(logits, at::tensor({4}, at::kLong)), StateError);
