@@ -53,6 +53,23 @@ function(duoka_vector_sources)
     COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math;$<$<CXX_COMPILER_ID:GNU>:-fno-thread-jumps>")
 endfunction()
 
+# duoka_card_sources(layer a.cu …)
+# Kernels of a layer, for a build with CUDA. Only they see CUDA: a layer's .cpp files pass on a stream and share
+# the one precompiled header. constexpr functions (core/philox.h) run on the card as they are.
+function(duoka_card_sources layer)
+  if(NOT DUOKA_CUDA)
+    return()
+  endif()
+  add_library(duoka_${layer}_card OBJECT ${ARGN})
+  set_target_properties(duoka_${layer}_card PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(duoka_${layer}_card PRIVATE --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra
+    $<$<BOOL:${DUOKA_WERROR}>:-Werror=all-warnings>)
+  target_include_directories(duoka_${layer}_card PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+  target_include_directories(duoka_${layer}_card SYSTEM PRIVATE "${Libtorch_INCLUDE_DIR}")
+  target_sources(duoka_${layer} PRIVATE $<TARGET_OBJECTS:duoka_${layer}_card>)
+  target_link_libraries(duoka_${layer} PRIVATE $<LINK_ONLY:Libtorch::cuda>)
+endfunction()
+
 # duoka_test(file.cpp LABEL unit [TORCH] [TIMEOUT seconds] LINK targets …)
 # One test program a file, named <layer>_<file>, run by CTest with its label and a time-out. CTest calls it skipped when
 # a case in it was and none failed, see tests/support/main.cpp.

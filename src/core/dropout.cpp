@@ -12,8 +12,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/where.h>
 
+#include "core/card_dropout.h"
 #include "core/dropout_rows.h"
 #include "duoka/core/error.h"
 #include "duoka/core/philox.h"
@@ -40,9 +40,9 @@ uint32_t threshold(double p) {
 }
 
 template <class T>
-void drop_rows(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_t site_key, double p,
-               int64_t first_column) {
+void drop_rows(const Dropout& dropout, const at::Tensor& x, at::Tensor& y, const Stream& stream) {
   const int64_t num_columns = x.size(1);
+  const double p = dropout.probability();
   const T* const from = x.const_data_ptr<T>();
   T* const to = y.mutable_data_ptr<T>();
   const int64_t* const positions = stream.positions.const_data_ptr<int64_t>();
@@ -53,9 +53,9 @@ void drop_rows(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_
         auto segment = std::upper_bound(offsets.begin(), offsets.end(), begin) - offsets.begin() - 1;
         for (int64_t i = begin; i < end; ++i) {
           while (i >= offsets[static_cast<size_t>(segment + 1)]) ++segment;
-          const DropoutToken token{site_key, stream.segment_keys[static_cast<size_t>(segment)],
+          const DropoutToken token{dropout.site_key(), stream.segment_keys[static_cast<size_t>(segment)],
                                    static_cast<uint32_t>(positions[i])};
-          drop_row(from + i * num_columns, to + i * num_columns, first_column, num_columns, token,
+          drop_row(from + i * num_columns, to + i * num_columns, dropout.first_column(), num_columns, token,
                    threshold(p), 1 / (1 - p));
         }
       });
@@ -72,10 +72,12 @@ void check(const at::Tensor& x, const Stream& stream) {
                    " keys; wanted [N, D], contiguous, a key a segment");
 }
 
-void drop(const at::Tensor& x, at::Tensor& y, const Stream& stream, uint64_t site_key, double p,
-          int64_t first_column) {
+/// y = x * mask / (1 - p); y may be x.
+void drop(const Dropout& dropout, const at::Tensor& x, at::Tensor& y, const Stream& stream) {
+  check(x, stream);
+  if (!x.is_cpu()) return drop_on_card(dropout, x, y, stream, threshold(dropout.probability()));
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "dropout",
-                                  [&] { drop_rows<scalar_t>(x, y, stream, site_key, p, first_column); });
+                                  [&] { drop_rows<scalar_t>(dropout, x, y, stream); });
 }
 
 /// Keys of the rows, one a token: [N, 1], the low or the high 32 bits.
@@ -96,21 +98,13 @@ Dropout::Dropout(double p, uint64_t site_key, int64_t first_column)
 
 at::Tensor Dropout::apply(const at::Tensor& x, const Stream& stream) const {
   if (!is_active(stream)) return x;
-  if (!x.is_cpu()) return at::where(kept(stream, x.size(1)), x * (1 / (1 - p_)), 0);
-  check(x, stream);
   at::Tensor y = at::empty_like(x);
-  drop(x, y, stream, site_key_, p_, first_column_);
+  drop(*this, x, y, stream);
   return y;
 }
 
 void Dropout::apply_(at::Tensor& x, const Stream& stream) const {
-  if (!is_active(stream)) return;
-  if (!x.is_cpu()) {
-    x.mul_(1 / (1 - p_)).masked_fill_(kept(stream, x.size(1)).logical_not_(), 0);
-    return;
-  }
-  check(x, stream);
-  drop(x, x, stream, site_key_, p_, first_column_);
+  if (is_active(stream)) drop(*this, x, x, stream);
 }
 
 at::Tensor Dropout::kept(const Stream& stream, int64_t num_columns) const {

@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "duoka/core/error.h"
-#include "model/operators.h"
+#include "model/card.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
 
@@ -41,7 +41,7 @@ at::Tensor sum_rows(T* logits, const at::Tensor& targets, int64_t num_columns, c
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   const int64_t v = logits.size(1);
   if (targets.size(0) == 0) return at::zeros({}, logits.options().dtype(at::kDouble));
-  if (!logits.is_cpu()) return operators::cross_entropy(logits, targets);
+  if (!logits.is_cpu()) return card::cross_entropy(logits, targets);
   check_targets(targets, v);
   at::Tensor sum;
   with_type_of(logits, [&]<class T>() {
@@ -54,7 +54,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
 at::Tensor cross_entropy_backward_(at::Tensor& logits, const at::Tensor& targets, double scale) {
   const int64_t v = logits.size(1);
   if (targets.size(0) == 0) return at::zeros({}, logits.options().dtype(at::kDouble));
-  if (!logits.is_cpu()) return operators::cross_entropy_backward_(logits, targets, scale);
+  if (!logits.is_cpu()) return card::cross_entropy_backward_(logits, targets, scale);
   check_targets(targets, v);
   at::Tensor sum;
   with_type_of(logits, [&]<class T>() {

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
 
+#include "model/card.h"
 #include "model/cross_entropy.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
@@ -31,7 +32,7 @@ at::Tensor wide(const at::Tensor& logits) { return logits.to(accumulate_dtype(lo
 
 at::Tensor largest(const at::Tensor& logits) {
   const int64_t v = logits.size(1);
-  if (!logits.is_cpu()) return wide(logits.amax(1));
+  if (!logits.is_cpu()) return card::largest(logits);
   return each_row(logits,
                   [v]<class T>(const T* row, int64_t) { return rows::largest<T, Accumulate<T>>(row, v); });
 }
@@ -39,7 +40,7 @@ at::Tensor largest(const at::Tensor& logits) {
 /// Sum of exp(logit - top).
 at::Tensor sum_exp(const at::Tensor& logits, const at::Tensor& top) {
   const int64_t v = logits.size(1);
-  if (!logits.is_cpu()) return wide(logits).sub_(top.unsqueeze(1)).exp_().sum(1);
+  if (!logits.is_cpu()) return card::sum_exp(logits, top);
   return each_row(logits, [&]<class T>(const T* row, int64_t i) {
     return rows::sum_exp(row, v, top.const_data_ptr<Accumulate<T>>()[i]);
   });
@@ -47,10 +48,7 @@ at::Tensor sum_exp(const at::Tensor& logits, const at::Tensor& top) {
 
 /// logits = scale * exp((logits - top) - log_sum)
 void softmax_(at::Tensor& logits, const at::Tensor& top, const at::Tensor& log_sum, double scale) {
-  if (!logits.is_cpu()) {
-    logits.copy_(wide(logits).sub(top.unsqueeze(1)).sub_(log_sum.unsqueeze(1)).exp_().mul_(scale));
-    return;
-  }
+  if (!logits.is_cpu()) return card::softmax_(logits, top, log_sum, scale);
   const int64_t v = logits.size(1);
   with_type_of(logits, [&]<class T>() {
     using A = Accumulate<T>;

@@ -4,7 +4,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "duoka/core/error.h"
-#include "model/operators.h"
+#include "model/card.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
 
@@ -13,7 +13,7 @@ namespace duoka::model {
 namespace {
 
 at::Tensor gated(Activation kind, const at::Tensor& gate, const at::Tensor& up) {
-  if (!gate.is_cpu()) return operators::gated(kind, gate, up);
+  if (!gate.is_cpu()) return card::gated(kind, gate, up);
   at::Tensor y = at::empty_like(gate);
   with_type_of(gate, [&]<class T>() {
     const T* const gates = gate.const_data_ptr<T>();
@@ -28,7 +28,7 @@ at::Tensor gated(Activation kind, const at::Tensor& gate, const at::Tensor& up) 
 
 /// Puts the gradients of gate and up in their place: nothing of size [N, F] is allocated.
 void gated_backward(Activation kind, const at::Tensor& dy, at::Tensor& gate, at::Tensor& up) {
-  if (!gate.is_cpu()) return operators::gated_backward(kind, dy, gate, up);
+  if (!gate.is_cpu()) return card::gated_backward(kind, dy, gate, up);
   with_type_of(gate, [&]<class T>() {
     const T* const from = dy.const_data_ptr<T>();
     T* const gates = gate.mutable_data_ptr<T>();

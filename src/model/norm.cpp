@@ -5,7 +5,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include "model/operators.h"
+#include "model/card.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
 
@@ -48,7 +48,7 @@ Normed normed_by_rows(const at::Tensor& x, const at::Tensor& w, double eps) {
 
 Normed normed(const at::Tensor& x, const at::Tensor& w, double eps) {
   if (x.is_cpu()) return normed_by_rows(x, w, eps);
-  auto [y, rstd] = operators::rms_norm(x, w, eps);
+  auto [y, rstd] = card::rms_norm(x, w, eps);
   return {std::move(y), std::move(rstd)};
 }
 
@@ -83,7 +83,7 @@ Gradients gradients_by_rows(const at::Tensor& dy, const at::Tensor& x, const at:
 Gradients gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& rstd, const at::Tensor& w,
                     bool wants_dw) {
   if (x.is_cpu()) return gradients_by_rows(dy.contiguous(), x, rstd, w, wants_dw);
-  auto [dx, dw] = operators::rms_norm_backward(dy, x, rstd, w, wants_dw);
+  auto [dx, dw] = card::rms_norm_backward(dy.contiguous(), x, rstd, w, wants_dw);
   return {std::move(dx), std::move(dw)};
 }
 

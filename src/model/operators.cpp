@@ -21,6 +21,8 @@ at::Tensor act_backward(Activation kind, const at::Tensor& dy, const at::Tensor&
   return kind == Activation::silu ? at::silu_backward(dy, x) : at::gelu_backward(dy, x, "tanh");
 }
 
+at::Tensor wide(const at::Tensor& x) { return x.to(accumulate_dtype(x.scalar_type())); }
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& w, double eps) {
@@ -70,6 +72,16 @@ at::Tensor cross_entropy_backward_(at::Tensor& logits, const at::Tensor& targets
   logits.copy_(
       log_p.exp_().scatter_(1, index, picked.expm1()).mul_(scale));  // expm1: p - 1 where p is almost 1
   return picked.sum(at::kDouble).neg_();
+}
+
+at::Tensor largest(const at::Tensor& logits) { return wide(logits.amax(1)); }
+
+at::Tensor sum_exp(const at::Tensor& logits, const at::Tensor& top) {
+  return wide(logits).sub(top.unsqueeze(1)).exp_().sum(1);
+}
+
+void softmax_(at::Tensor& logits, const at::Tensor& top, const at::Tensor& log_sum, double scale) {
+  logits.copy_(wide(logits).sub(top.unsqueeze(1)).sub_(log_sum.unsqueeze(1)).exp_().mul_(scale));
 }
 
 }  // namespace duoka::model::operators

@@ -8,8 +8,8 @@
 #include "duoka/model/mlp.h"
 #include "duoka/model/rope.h"
 
-/// What the loops of rows.h compute, by tensor operations: for devices other than the CPU. Same arithmetic,
-/// in f32 for half types (f64 for f64).
+/// What the loops of rows.h compute, by tensor operations: what the kernels are tested against, and what
+/// a device without kernels of ours computes by (card.h). Same arithmetic, in f32 for half types (f64 for f64).
 namespace duoka::model::operators {
 
 /// x [..., D], w [D] in the dtype of the arithmetic -> y of x's dtype, rstd [..., 1].
@@ -30,5 +30,10 @@ void gated_backward(Activation kind, const at::Tensor& dy, at::Tensor& gate, at:
 /// See cross_entropy.h.
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
 at::Tensor cross_entropy_backward_(at::Tensor& logits, const at::Tensor& targets, double scale);
+
+/// The parts of it for logits [n, V] whose columns several ranks have, see rows.h. top, log_sum [n].
+at::Tensor largest(const at::Tensor& logits);
+at::Tensor sum_exp(const at::Tensor& logits, const at::Tensor& top);
+void softmax_(at::Tensor& logits, const at::Tensor& top, const at::Tensor& log_sum, double scale);
 
 }  // namespace duoka::model::operators

@@ -11,7 +11,7 @@
 
 #include "duoka/core/error.h"
 #include "duoka/core/host_allocator.h"
-#include "model/operators.h"
+#include "model/card.h"
 #include "model/rope_frequencies.h"
 #include "model/row_loop.h"
 #include "model/rows.h"
@@ -79,7 +79,7 @@ Rope::Angles Rope::angles(int64_t first, int64_t count, at::ScalarType dtype, at
 
 void Rope::rotate_(at::Tensor& x, const Angles& angles, bool inverse) {
   const int64_t num_heads = x.size(1), head_dim = x.size(2), half = angles.cos.size(1);
-  if (!x.is_cpu()) return operators::rotate_(x, angles, inverse);
+  if (!x.is_cpu()) return card::rotate_(x, angles, inverse);
   with_type_of(x, [&]<class T>() {
     using A = Accumulate<T>;
     T* const xs = x.mutable_data_ptr<T>();

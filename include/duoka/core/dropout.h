@@ -22,11 +22,13 @@ class Dropout {
   Dropout(double p, uint64_t site_key, int64_t first_column = 0);
 
   double probability() const { return p_; }
+  uint64_t site_key() const { return site_key_; }
+  int64_t first_column() const { return first_column_; }
   /// False when nothing would change: p is 0, or the stream is not for training.
   bool is_active(const Stream& stream) const { return p_ > 0 && stream.is_training; }
 
-  /// x [N, D], contiguous, any floating dtype -> x * mask / (1 - p), new tensor. One pass on CPU (a fused
-  /// loop); tensor operations elsewhere, with the same bits. Returns `x` itself when not active.
+  /// x [N, D], contiguous, any floating dtype -> x * mask / (1 - p), new tensor. One pass, a fused
+  /// loop or a kernel of ours, with the same bits. Returns `x` itself when not active.
   at::Tensor apply(const at::Tensor& x, const Stream& stream) const;
   /// The same in place. The backward of apply() is apply_() on the gradient.
   void apply_(at::Tensor& x, const Stream& stream) const;
