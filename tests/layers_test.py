@@ -19,7 +19,8 @@ BELOW = {
     "cli": {"core", "io", "comm", "data", "model", "tune", "parallel", "train"},
 }
 C10D = re.compile(r"torch/csrc/distributed|gloo/")
-C10D_FILES = {"src/comm/c10d_backend.cpp", "src/comm/nccl.cpp", "src/comm/nccl.h"}
+C10D_FILES = {"src/comm/c10d_backend.cpp", "src/comm/c10d_near.cpp", "src/comm/c10d_near.h", "src/comm/c10d_store.cpp",
+              "src/comm/c10d_store.h", "src/comm/nccl.cpp", "src/comm/nccl.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

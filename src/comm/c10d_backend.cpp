@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one file that sees c10d (with nccl.cpp, which only makes the NCCL backend).
+// Collectives by c10d: Gloo's, NCCL's, and those of near memory, which meet over Gloo.
 #include "comm/c10d_backend.h"
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <exception>
-#include <future>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
-#include <c10/util/Logging.h>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "comm/c10d_near.h"
+#include "comm/c10d_store.h"
 #include "comm/nccl.h"
 #include "comm/work.h"
 #include "duoka/core/error.h"
@@ -30,76 +28,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 /// How much longer than the transport's own time-out a wait may take: the transport's message is the better
 /// one.
 constexpr milliseconds timeout_margin{2000};
-
-/// Gives trouble with the store the words of a rank that has lost it.
-template <class Body>
-auto guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const std::exception&) {
-    throw CommError("lost the connection to rank 0 while the ranks were joining; its own message tells why");
-  }
-}
-
-class C10dStore final : public KeyStore {
- public:
-  explicit C10dStore(StorePtr store) : store_(std::move(store)) {}
-
-  std::string set_once(const std::string& key, const std::string& value) override {
-    return guarded([&] { return store_->compareSet(key, "", value); });
-  }
-  std::optional<std::string> find(const std::string& key) override {
-    return guarded([&]() -> std::optional<std::string> {
-      if (!store_->check({key})) return std::nullopt;
-      return store_->get_to_str(key);
-    });
-  }
-  int64_t add(const std::string& key, int64_t count) override {
-    return guarded([&] { return store_->add(key, count); });
-  }
-  const StorePtr& get() const { return store_; }
-
- private:
-  StorePtr store_;
-};
-
-/// c10d writes an error of its own to stderr before it throws, and warns of peers whose address has no name;
-/// the culprit's error is to be the only one there. Who asks for c10d's messages gets them.
-void silence_c10d() {
-  // Once a process, since ranks may be its threads.
-  static const bool once = [] {
-    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
-    return true;
-  }();
-  (void)once;
-}
-
-/// A TCPStore's first exchange of words has no time-out of its own: with a port of some other program it
-/// would wait for ever. So that happens on another thread, which is left behind in this case.
-StorePtr open_tcp_store(const std::string& host, const c10d::TCPStoreOptions& options) {
-  silence_c10d();
-  auto opened = std::make_shared<std::promise<StorePtr>>();
-  auto store = opened->get_future();
-  std::thread([opened, host, options] {
-    try {
-      opened->set_value(c10::make_intrusive<c10d::TCPStore>(host, options));
-    } catch (...) {
-      opened->set_exception(std::current_exception());
-    }
-  }).detach();
-  try {
-    if (store.wait_for(options.timeout) == std::future_status::ready) return store.get();
-  } catch (const std::exception&) {
-    // c10d's words tell of bytes and frames; those below hold for all of them.
-  }
-  throw CommError(text("what listens at ", host, ":", options.port, " does not answer as rank 0 of this job;",
-                       " correct MASTER_ADDR and MASTER_PORT"));
-}
 
 /// A work of c10d until somebody has waited for it. Not all kinds of work know themselves whether they are
 /// completed, and each holds its tensors.
@@ -182,47 +114,56 @@ class C10dWires final : public Wires {
         store_(std::move(store)),
         gloo_(std::move(gloo)),
         nccl_(std::move(nccl)),
+        near_(connect_near(gloo_, calls_, options)),
         options_(options) {}
 
   ~C10dWires() override {
     if (!has_unfinished()) return;
-    // c10d's destructors wait for what is under way, up to the time-out when a peer is stuck. A failing rank
-    // has to go now, so they wait on a thread of their own; the wires close as soon as they can.
-    std::thread([store = std::move(store_), gloo = std::move(gloo_), nccl = std::move(nccl_)]() mutable {
+    // Destructors wait for what is under way, up to the time-out when a peer is stuck. A failing rank has to
+    // go now, so they wait on a thread of their own; the wires close as soon as they can.
+    std::thread([store = std::move(store_), gloo = std::move(gloo_), nccl = std::move(nccl_),
+                 near = std::move(near_)]() mutable {
+      near.reset();
       gloo.reset();
       nccl.reset();
     }).detach();
   }
 
-  std::string transport() const override { return nccl_ ? "gloo + nccl" : "gloo"; }
+  std::string transport() const override {
+    return text("gloo", near_ ? " + cma" : "", nccl_ ? " + nccl" : "");
+  }
 
   bool reaches(const at::Device& device) const override {
     return device.is_cpu() || (nccl_ && device.is_cuda() && device.index() == options_.cuda_device);
   }
 
   std::unique_ptr<Transfer> all_reduce(at::Tensor& x, Op op) override {
+    if (is_near(x)) return near_->all_reduce(x, op);
     std::vector<at::Tensor> tensors = {x};
     c10d::AllreduceOptions options;
     options.reduceOp = reduce_op(op);
     options.timeout = timeout();
-    return track(backend(x).allreduce(tensors, options));
+    return start(x, [&](c10d::Backend& backend) { return backend.allreduce(tensors, options); });
   }
 
   std::unique_ptr<Transfer> broadcast(at::Tensor& x, int root) override {
+    if (is_near(x)) return near_->broadcast(x, root);
     std::vector<at::Tensor> tensors = {x};
     c10d::BroadcastOptions options;
     options.rootRank = root;
     options.timeout = timeout();
-    return track(backend(x).broadcast(tensors, options));
+    return start(x, [&](c10d::Backend& backend) { return backend.broadcast(tensors, options); });
   }
 
   std::unique_ptr<Transfer> all_gather(at::Tensor& out, const at::Tensor& in) override {
+    if (is_near(out)) return near_->all_gather(out, in);
     at::Tensor flat_out = out.view(-1);
     at::Tensor flat_in = in.view(-1);
-    return track(gather_flat(backend(in), flat_out, flat_in));
+    return start(in, [&](c10d::Backend& backend) { return gather_flat(backend, flat_out, flat_in); });
   }
 
   std::unique_ptr<Transfer> reduce_scatter(at::Tensor& out, const at::Tensor& in) override {
+    if (is_near(in)) return near_->reduce_scatter(out, in);
     // c10d's own over Gloo is an all-reduce of a copy: twice the bytes.
     if (in.is_cpu()) {
       at::Tensor rows = at::empty({size(), out.numel()}, in.options());
@@ -231,30 +172,32 @@ class C10dWires final : public Wires {
     }
     at::Tensor flat_out = out.view(-1);
     at::Tensor flat_in = in.view(-1);
-    return track(scatter_flat(backend(in), flat_out, flat_in));
+    return start(in, [&](c10d::Backend& backend) { return scatter_flat(backend, flat_out, flat_in); });
   }
 
   std::unique_ptr<Transfer> all_to_all(at::Tensor& out, const at::Tensor& in) override {
+    if (is_near(in)) return near_->all_to_all(out, in);
     std::vector<at::Tensor> to = out.view({size(), -1}).unbind(0);
     std::vector<at::Tensor> from = in.view({size(), -1}).unbind(0);
     c10d::AllToAllOptions options;
     options.timeout = timeout();
-    return track(backend(in).alltoall(to, from, options));
+    return start(in, [&](c10d::Backend& backend) { return backend.alltoall(to, from, options); });
   }
 
   std::unique_ptr<Transfer> send(const at::Tensor& x, int to, int tag) override {
     std::vector<at::Tensor> tensors = {x};
-    return track(backend(x).send(tensors, to, tag));
+    return start(x, [&](c10d::Backend& backend) { return backend.send(tensors, to, tag); });
   }
 
   std::unique_ptr<Transfer> receive(at::Tensor& x, int from, int tag) override {
     std::vector<at::Tensor> tensors = {x};
-    return track(backend(x).recv(tensors, from, tag));
+    return start(x, [&](c10d::Backend& backend) { return backend.recv(tensors, from, tag); });
   }
 
   std::unique_ptr<Transfer> barrier() override {
     c10d::BarrierOptions options;
     options.timeout = timeout();
+    const std::lock_guard lock(*calls_);
     return track(gloo_->barrier(options));
   }
 
@@ -268,7 +211,16 @@ class C10dWires final : public Wires {
   }
 
  private:
-  c10d::Backend& backend(const at::Tensor& x) const { return x.is_cuda() ? *nccl_ : *gloo_; }
+  /// `x` is what a collective holds whole, by which all ranks decide alike.
+  bool is_near(const at::Tensor& x) const {
+    return near_ && x.is_cpu() && static_cast<int64_t>(x.nbytes()) >= options_.near_bytes;
+  }
+
+  template <class Call>
+  std::unique_ptr<Transfer> start(const at::Tensor& x, Call&& call) {
+    const std::lock_guard lock(*calls_);
+    return track(call(x.is_cuda() ? *nccl_ : *gloo_));
+  }
 
   std::unique_ptr<Transfer> track(c10::intrusive_ptr<c10d::Work> work) {
     std::erase_if(under_way_, [](const auto& other) { return !other->is_unfinished(); });
@@ -277,12 +229,16 @@ class C10dWires final : public Wires {
   }
 
   bool has_unfinished() const {
-    return std::ranges::any_of(under_way_, [](const auto& work) { return work->is_unfinished(); });
+    return (near_ && near_->is_busy()) ||
+           std::ranges::any_of(under_way_, [](const auto& work) { return work->is_unfinished(); });
   }
 
   std::shared_ptr<KeyStore> store_;
   BackendPtr gloo_;
   BackendPtr nccl_;
+  /// Held while the Gloo backend is called: near memory's thread does so, too.
+  std::shared_ptr<std::mutex> calls_ = std::make_shared<std::mutex>();
+  std::unique_ptr<NearCollectives> near_;
   WiresOptions options_;
   std::vector<std::shared_ptr<Tracked>> under_way_;
 };
@@ -304,32 +260,6 @@ BackendPtr make_gloo(const StorePtr& store, const WiresOptions& options) {
 }
 
 }  // namespace
-
-std::shared_ptr<KeyStore> serve_store(int listen_fd, const std::string& address, int port,
-                                      milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(port);
-  options.isServer = true;
-  options.waitWorkers = false;  // the join table waits, and can say for whom
-  options.timeout = timeout;
-  options.masterListenFd = listen_fd;
-  return std::make_shared<C10dStore>(open_tcp_store(address, options));
-}
-
-std::shared_ptr<KeyStore> reach_store(const std::string& host, int port, const std::string& prefix,
-                                      milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(port);
-  options.waitWorkers = false;
-  options.timeout = timeout;
-  StorePtr store = open_tcp_store(host, options);
-  if (!prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(prefix, store);
-  return std::make_shared<C10dStore>(std::move(store));
-}
-
-std::shared_ptr<KeyStore> store_in_process() {
-  return std::make_shared<C10dStore>(c10::make_intrusive<c10d::HashStore>());
-}
 
 std::shared_ptr<Wires> make_wires(std::shared_ptr<KeyStore> store, const WiresOptions& options) {
   const auto* c10d_store = dynamic_cast<const C10dStore*>(store.get());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,9 +19,13 @@ struct WiresOptions {
   std::string address = "127.0.0.1";
   /// -1: no NCCL.
   int cuda_device = -1;
+  /// Collectives of CPU tensors of at least so many bytes read the memory of peers, where all ranks can
+  /// (near_collectives.h). Below, what meetings cost is more than what is saved. -1: none do.
+  int64_t near_bytes = int64_t{4} << 20;
 };
 
-/// Gloo, and NCCL where asked for, over c10d. Collective; `store` must come from key_store.h and is kept.
+/// Gloo, near memory where it works, and NCCL where asked for, over c10d. Collective; `store` must come from
+/// key_store.h and is kept.
 std::shared_ptr<Wires> make_wires(std::shared_ptr<KeyStore> store, const WiresOptions& options);
 
 }  // namespace duoka::comm

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -72,6 +74,15 @@ std::string who_is_missing(KeyStore& store, int64_t num_joined, const World& wor
               "; missing: rank ", join(missing));
 }
 
+/// The user's word on near memory: DUOKA_NEAR_MEMORY=0 turns it off. Ranks that say different things have
+/// none.
+bool is_near_memory_wanted() {
+  const char* word = std::getenv("DUOKA_NEAR_MEMORY");
+  if (word == nullptr || std::string_view(word).empty() || std::string_view(word) == "1") return true;
+  if (std::string_view(word) == "0") return false;
+  throw ConfigError(text("DUOKA_NEAR_MEMORY = ", word, "; wanted 0 or 1"));
+}
+
 }  // namespace
 
 void enter_join_table(KeyStore& store, const World& world, const std::string& name, milliseconds timeout) {
@@ -107,12 +118,14 @@ void enter_join_table(KeyStore& store, const World& world, const std::string& na
 
 Group join_group(std::shared_ptr<KeyStore> store, const World& world, const std::string& address,
                  const ConnectOptions& options) {
+  WiresOptions wires{.rank = world.rank,
+                     .size = world.size,
+                     .timeout = options.timeout,
+                     .address = address,
+                     .cuda_device = options.cuda_device};
+  if (!is_near_memory_wanted()) wires.near_bytes = -1;
   enter_join_table(*store, world, process_name(), options.timeout);
-  const Group group(options.axis, make_wires(std::move(store), {.rank = world.rank,
-                                                                .size = world.size,
-                                                                .timeout = options.timeout,
-                                                                .address = address,
-                                                                .cuda_device = options.cuda_device}));
+  const Group group(options.axis, make_wires(std::move(store), wires));
   // Some may still be connecting: a rank that left now would be a connection that they never get.
   barrier(group);
   return group.renamed(options.axis);  // counts from here

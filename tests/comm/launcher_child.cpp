@@ -89,20 +89,64 @@ int fail(const std::string& how, const World& world, const Group& group) {
   return 0;
 }
 
+/// Collectives large enough for near memory, each with what must come out.
+void check_near(const Group& group) {
+  const int64_t n = group.size();
+  const auto mine = [&](int64_t rank) {
+    return at::arange(n * 1'000'003, at::kInt).mul_(rank + 1).view({n, -1});
+  };
+  at::Tensor sum = at::zeros_like(mine(0));
+  for (int64_t rank = 0; rank < n; ++rank) sum += mine(rank);
+  at::Tensor x = mine(group.rank()), rows = at::empty_like(x), row = at::empty_like(x[0]);
+  const auto check = [&](const at::Tensor& found, const at::Tensor& wanted, const char* what) {
+    if (!at::equal(found, wanted)) throw StateError(std::string("wrong result of ") + what);
+  };
+  reduce_scatter_into(row, x, group);
+  check(row, sum[group.rank()], "reduce_scatter");
+  all_gather_into(rows, row, group);
+  check(rows, sum, "all_gather");
+  all_to_all_into(rows, x, group);
+  for (int64_t rank = 0; rank < n; ++rank) check(rows[rank], mine(rank)[group.rank()], "all_to_all");
+  broadcast(rows, 1, group);
+  check(rows[0], mine(0)[1], "broadcast");
+  all_reduce(x, Op::sum, group);
+  check(x, sum, "all_reduce");
+}
+
+/// `how`: rank 1 is killed or stopped in the middle of large sums; "": all is well.
+int near(const std::string& how, const World& world, const Group& group) {
+  check_near(group);
+  if (how.empty()) {
+    if (world.rank == 0) std::cout << "near memory: all equal over " << group.transport() << "\n";
+    barrier(group);
+    return 0;
+  }
+  if (world.rank == 1)
+    std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      std::raise(how == "kill" ? SIGKILL : SIGSTOP);
+    }).detach();
+  at::Tensor x = at::zeros({16 << 20});
+  while (true) all_reduce(x, Op::sum, group);
+}
+
 int rank_main(const std::vector<std::string>& arguments) {
   const World world = World::from_environment();
   const std::string& mode = arguments.at(0);
   if (mode == "wait") return wait_for_signal(world);
   leave_pid(world.rank);
   if (mode == "idle" || (mode == "late" && world.rank == 1)) wait_for_ever();
-  const Group group = connect(world, {.timeout = std::chrono::seconds(mode == "late" ? 1 : 1800)});
+  const std::string how = arguments.size() > 1 ? arguments[1] : "";
+  const int patience = mode == "late" ? 1 : how == "stop" ? 5 : 1800;
+  const Group group = connect(world, {.timeout = std::chrono::seconds(patience)});
   if (mode == "sum") {
     const int64_t sum = sum_of_ranks(group);
     if (world.rank == 0) std::cout << "sum " << sum << "\n";
     return 0;
   }
   if (mode == "environment") return show_environment(world, group);
-  if (mode == "fail") return fail(arguments.at(1), world, group);
+  if (mode == "fail") return fail(how, world, group);
+  if (mode == "near") return near(how, world, group);
   if (mode == "stubborn") {
     if (world.rank == 1) throw ConfigError("rank 1 gives up");
     std::signal(SIGTERM, SIG_IGN);
@@ -133,7 +177,8 @@ int main(int argc, char** argv) {
     LaunchOptions options;
     options.pin_cores = std::getenv("PIN") != nullptr;
     // Short only where a rank does not end by itself: a busy machine must not stop one that would.
-    const bool is_waited_for = arguments.at(1) == "stubborn" || arguments.at(1) == "late";
+    const bool is_waited_for =
+        arguments.at(1) == "stubborn" || arguments.at(1) == "late" || arguments.back() == "stop";
     options.grace = is_waited_for ? std::chrono::milliseconds(1500) : std::chrono::minutes(10);
     options.kill_after = std::chrono::milliseconds(500);
     if (std::getenv("COPIES") != nullptr) {
