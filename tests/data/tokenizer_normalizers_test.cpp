@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <utf8proc.h>
 
 #include "data/tokenizer/normalizer.h"
 #include "data/tokenizer/unicode.h"
@@ -82,6 +87,47 @@ TEST(Normalizers, UnicodeFormsAreStable) {
   }
   const io::Json nfc = {{"type", "NFC"}}, nfd = {{"type", "NFD"}};
   EXPECT_EQ(normalized(nfc, normalized(nfd, "éÅ각ñ")), "éÅ각ñ");
+}
+
+/// The whole text at once, by utf8proc.
+std::string normalized_at_once(const std::string& text, int options) {
+  utf8proc_uint8_t* mapped = nullptr;
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  const utf8proc_ssize_t size = utf8proc_map(bytes, static_cast<utf8proc_ssize_t>(text.size()), &mapped,
+                                             static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
+  std::string result(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
+  std::free(mapped);
+  return result;
+}
+
+/// Text is normalised segment by segment, and stretches that cannot change are passed over. Random texts of
+/// the ranges that are known to be such, and of what combines with them.
+TEST(Normalizers, UnicodeFormsOfSegmentsAreThoseOfTheWholeText) {
+  const std::vector<std::pair<char32_t, char32_t>> ranges = {
+      {0x20, 0x2FF},    {0x300, 0x345},    {0x400, 0x482},   {0x483, 0x487},   {0x1100, 0x11FF},
+      {0x2000, 0x2030}, {0x212A, 0x212B},  {0x3000, 0x303F}, {0x3041, 0x309F}, {0x3099, 0x309A},
+      {0x30A1, 0x30FF}, {0x3400, 0x9FFF},  {0xAC00, 0xD7A3}, {0xAC00, 0xAC1C}, {0xF900, 0xFAFF},
+      {0xFF01, 0xFFDC}, {0x1F300, 0x1FAFF}};
+  const std::vector<std::pair<const char*, int>> forms = {{"NFC", UTF8PROC_COMPOSE},
+                                                          {"NFD", UTF8PROC_DECOMPOSE},
+                                                          {"NFKC", UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
+                                                          {"NFKD", UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
+  uint64_t state = 3;
+  const auto below = [&](size_t limit) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<size_t>(state >> 33) % limit;
+  };
+  for (int round = 0; round < 5000; ++round) {
+    std::string text;
+    for (size_t count = 1 + below(8); count > 0; --count) {
+      const auto [low, high] = ranges[below(ranges.size())];
+      append_utf8(static_cast<char32_t>(low + below(high - low + 1)), text);
+    }
+    for (const auto& [name, options] : forms) {
+      ASSERT_EQ(normalized({{"type", name}}, text), normalized_at_once(text, options))
+          << name << " of " << text;
+    }
+  }
 }
 
 TEST(Normalizers, NoneIsNone) {

@@ -41,10 +41,13 @@ bool is_younger(char32_t c) {
 }
 
 /// A character before which a text can be cut and its parts normalised apart, in every form: it is a starter
-/// that composes with nothing in front. Not all such characters, but the common ones.
+/// that composes with nothing in front. Not all such characters, but the common ones. None of them changes
+/// in NFC as long as none that is missing here follows.
 bool starts_segment(char32_t c) {
-  return c < 0x300 || (c >= 0x0400 && c < 0x0483) || (c >= 0x3400 && c < 0xA000) ||
-         (c >= 0xAC00 && c < 0xD7A4) || (c >= 0x1F300 && c < 0x1FB00);
+  return c < 0x300 || (c >= 0x0400 && c < 0x0483) || (c >= 0x2010 && c < 0x2028) ||
+         (c >= 0x3000 && c < 0x302A) || (c >= 0x3041 && c < 0x3097) || (c >= 0x30A1 && c < 0x30FB) ||
+         (c >= 0x3400 && c < 0xA000) || (c >= 0xAC00 && c < 0xD7A4) || (c >= 0xFF01 && c < 0xFF9E) ||
+         (c >= 0x1F300 && c < 0x1FB00);
 }
 
 /// One of Unicode's normal forms, by utf8proc, segment by segment so that origins stay near.
@@ -53,40 +56,41 @@ class UnicodeForm final : public Normalizer {
   UnicodeForm(utf8proc_option_t composition, bool is_compatible)
       : options_(static_cast<utf8proc_option_t>(UTF8PROC_STABLE | composition |
                                                 (is_compatible ? UTF8PROC_COMPAT : 0))),
-        // Below this code point no character changes: U+00A0 is the first with a compatibility mapping and
-        // U+00C0 the first with a canonical one; composed forms change only from the combining marks on.
-        first_unstable_(composition == UTF8PROC_COMPOSE && !is_compatible ? 0x300 : 0xA0) {}
+        is_nfc_(composition == UTF8PROC_COMPOSE && !is_compatible) {}
 
   void apply(AlignedText& text, MatchState&) const override {
     const std::string_view view = text.view();
-    size_t at = stable_prefix(view);
-    if (at == view.size()) return;
+    size_t odd = stable_end(view, 0);
+    if (odd == view.size()) return;
     Rewrite out(text);
-    at = begin_of_segment(view, at);
-    out.keep(0, at);
     bool is_changed = false;
-    while (at < view.size()) {
-      const size_t end = end_of_segment(view, at);
-      is_changed |= rewrite_segment(view, at, end, out);
-      at = end;
+    size_t at = 0;
+    while (odd < view.size()) {
+      // The character in front may combine with the odd one.
+      const size_t begin = odd == at ? at : odd - last_code_point(view.substr(0, odd)).size;
+      out.keep(at, begin);
+      at = end_of_segment(view, begin);
+      is_changed |= rewrite_segment(view, begin, at, out);
+      odd = stable_end(view, at);
     }
+    out.keep(at, view.size());
     if (is_changed) out.finish();
   }
 
  private:
-  size_t stable_prefix(std::string_view view) const {
-    size_t i = 0;
-    while (i < view.size()) {
-      const CodePoint c = first_code_point(view.substr(i));
-      if (c.value >= first_unstable_) break;
-      i += c.size;
+  /// End of the characters from byte `begin` on that do not change, but for the last one, which may combine.
+  size_t stable_end(std::string_view view, size_t begin) const {
+    while (begin < view.size()) {
+      const CodePoint c = first_code_point(view.substr(begin));
+      if (!is_stable(c.value)) break;
+      begin += c.size;
     }
-    return i;
+    return begin;
   }
 
-  /// The character in front may combine with the one at `at`.
-  static size_t begin_of_segment(std::string_view view, size_t at) {
-    return at == 0 ? 0 : at - last_code_point(view.substr(0, at)).size;
+  /// U+00A0 is the first character with a compatibility mapping, U+00C0 the first with a canonical one.
+  bool is_stable(char32_t c) const {
+    return c < 0xA0 || (c >= 0x3400 && c < 0xA000) || (is_nfc_ && starts_segment(c));
   }
 
   static size_t end_of_segment(std::string_view view, size_t at) {
@@ -135,7 +139,7 @@ class UnicodeForm final : public Normalizer {
   }
 
   utf8proc_option_t options_;
-  char32_t first_unstable_;
+  bool is_nfc_;
 };
 
 }  // namespace
