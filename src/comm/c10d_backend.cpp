@@ -33,6 +33,10 @@ using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 /// one.
 constexpr milliseconds timeout_margin{2000};
 
+/// An all-reduce by near memory has a meeting more than the others, and two passes over its parts: it must be
+/// so many times larger to gain by it.
+constexpr int64_t all_reduce_factor = 4;
+
 /// A work of c10d until somebody has waited for it. Not all kinds of work know themselves whether they are
 /// completed, and each holds its tensors.
 class Tracked final {
@@ -138,7 +142,7 @@ class C10dWires final : public Wires {
   }
 
   std::unique_ptr<Transfer> all_reduce(at::Tensor& x, Op op) override {
-    if (is_near(x)) return near_->all_reduce(x, op);
+    if (is_near(x, all_reduce_factor)) return near_->all_reduce(x, op);
     std::vector<at::Tensor> tensors = {x};
     c10d::AllreduceOptions options;
     options.reduceOp = reduce_op(op);
@@ -212,8 +216,8 @@ class C10dWires final : public Wires {
 
  private:
   /// `x` is what a collective holds whole, by which all ranks decide alike.
-  bool is_near(const at::Tensor& x) const {
-    return near_ && x.is_cpu() && static_cast<int64_t>(x.nbytes()) >= options_.near_bytes;
+  bool is_near(const at::Tensor& x, int64_t factor = 1) const {
+    return near_ && x.is_cpu() && static_cast<int64_t>(x.nbytes()) >= factor * options_.near_bytes;
   }
 
   template <class Call>

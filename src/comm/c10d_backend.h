@@ -19,8 +19,8 @@ struct WiresOptions {
   std::string address = "127.0.0.1";
   /// -1: no NCCL.
   int cuda_device = -1;
-  /// Collectives of CPU tensors of at least so many bytes read the memory of peers, where all ranks can
-  /// (near_collectives.h). Below, what meetings cost is more than what is saved. -1: none do.
+  /// Collectives of CPU tensors of at least so many bytes, all-reduces of four times as many, read the memory
+  /// of peers, where all ranks can (near_collectives.h). Below, meetings cost more than is saved. -1: none do.
   int64_t near_bytes = int64_t{4} << 20;
 };
 

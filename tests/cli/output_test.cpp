@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -239,7 +240,7 @@ TEST_F(OutputTest, StartSaysWhatRunsOnWhat) {
       outcome.err,
       AllOf(HasSubstr("\n  learning_rate: 0.001\n"), HasSubstr("\n  model       llama, 39,072 parameters"),
             HasSubstr("\n  trained     8,192 parameters (20.97 %)"),
-            HasSubstr("\n  ranks       2 on CPU, over gloo\n"),
+            ContainsRegex("\n  ranks       2 on CPU, over gloo( \\+ cma)?\n"),
             HasSubstr("\n  data        7 rows to train on, none to evaluate on\n"),
             HasSubstr("\n  updates     2, each of 16 rows (8 per card x 1 accumulated x 2 cards)\n")));
   EXPECT_THAT(outcome.err, Not(HasSubstr("lora_rank:"))) << "an option that is as by default";

@@ -46,9 +46,9 @@ class [[nodiscard]] Pending final {
 /// Combines `x` over the ranks, in place. Returns at once; the result is there after Pending::wait(), and
 /// `x` may not be touched before.
 /// Exactness: all ranks get the same bits, and the same inputs give the same bits in every run. With n = 2 a
-/// sum is a + b rounded once, in the dtype of x. With n > 2 the order of additions depends on n and on the
-/// element's place in x (a ring), so another layout of the same numbers may differ in the last bit; f16
-/// and bf16 are rounded after each of the n-1 additions. max and min are exact; NaN is not promised to win.
+/// sum is a + b rounded once, in the dtype of x. With n > 2 the order of additions depends on n, on the size
+/// and on the element's place in x, so another layout of the same numbers may differ in the last bit; f16 and
+/// bf16 may be rounded after each of the n-1 additions. max and min are exact; NaN is not promised to win.
 /// Sends about 2(n-1)/n * nbytes(x) a rank.
 Pending start_all_reduce(at::Tensor& x, Op op, const Group& group);
 /// start_all_reduce() and wait().
@@ -62,9 +62,9 @@ void broadcast(at::Tensor& x, int root, const Group& group);
 Pending start_all_gather_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 void all_gather_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 
-/// `in`, flattened: [n, numel(out)]; out = row `rank` of the sum of all ranks' `in`: over Gloo added rank by
-/// rank, f16 and bf16 in f32 and rounded once, by Pending::wait(); over NCCL as in start_all_reduce(). Sends
-/// (n-1)/n * nbytes(in) a rank; over Gloo it holds as much as `in` once more until then.
+/// `in`, flattened: [n, numel(out)]; out = row `rank` of the sum of all ranks' `in`: on CPUs added rank by
+/// rank, f16 and bf16 in f32 and rounded once; over NCCL as in start_all_reduce(). Sends (n-1)/n * nbytes(in)
+/// a rank; over Gloo, below what near memory takes, it holds as much as `in` once more until it is done.
 Pending start_reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 void reduce_scatter_into(at::Tensor& out, const at::Tensor& in, const Group& group);
 
