@@ -97,7 +97,7 @@ def title(key: tuple) -> str:
 def section(key: tuple, programs: dict[str, list[Run]]) -> list[str]:
     ours = programs.get("duoka", [])
     peaks = [one["peak_gflops"] for runs in programs.values() for one in runs]
-    lines = [f"### {title(key)}", "", f"Matrix multiplication: {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s.", "",
+    lines = [f"## {title(key)}", "", f"Matrix multiplication: {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s.", "",
              "| | runs | tokens/s | ratio | GiB a rank | ratio | first update, s | ratio | utilisation, % | losses differ |",
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for name, runs in programs.items():
@@ -111,7 +111,8 @@ def section(key: tuple, programs: dict[str, list[Run]]) -> list[str]:
 
 
 def table(runs: list[Run]) -> str:
-    lines = ["Each cell: min / median / max. Ratio: duoka's median by this one's.", ""]
+    lines = ["# duoka beside other programs, by `bench/peers`", "",
+             "Each cell: min / median / max. Ratio: duoka's median by this one's.", ""]
     for key, programs in groups(runs).items():
         lines += section(key, programs)
     versions = {one["program"]: one["versions"] for one in sorted(runs, key=lambda one: one["when"])}
