@@ -110,14 +110,11 @@ class Loader::Worker {
     update.epoch = position.epoch;
     update.index = position.index;
     update.num_trained = planned->num_trained(position.index);
-    const auto [first, last] = planned->update(position.index);
-    const int64_t num_steps = (last - first + options_.num_ranks - 1) / options_.num_ranks;
-    for (const int64_t stream : planned->streams_of_rank(position.index, options_.rank, options_.num_ranks)) {
-      const auto rows = planned->stream(stream);
+    for (const StreamRows& rows :
+         planned->update_of_rank(position.index, options_.rank, options_.num_ranks)) {
       update.streams.push_back(stream_of(rows_, rows, options_.pack.seed, position.epoch));
       for (const int64_t row : rows) update.row_ids.push_back(rows_.id(row));
     }
-    while (static_cast<int64_t>(update.streams.size()) < num_steps) update.streams.push_back(make_stream({}));
     return update;
   }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "data/balance.h"
 #include "duoka/core/error.h"
 #include "duoka/core/text.h"
 #include "duoka/data/sampler.h"
@@ -148,6 +149,10 @@ Streams packed(std::span<const int64_t> order, const RowLengths& lengths, const 
 
 int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// What a row takes of a step, in quarters of a token's way through the layers: a trained token also goes
+/// through the vocabulary head, which takes a quarter as long in small models and less in large ones.
+int64_t cost(const RowLength& row) { return int64_t{4} * row.num_tokens + row.num_trained; }
+
 }  // namespace
 
 EpochPlan::EpochPlan(RowLengths lengths, const PackOptions& options, RowOrder order)
@@ -186,24 +191,48 @@ int64_t EpochPlan::start(int64_t index) const {
                              : std::min(index * options_.rows_per_stream, num_rows());
 }
 
-std::vector<int64_t> EpochPlan::stream(int64_t index) const {
-  std::vector<int64_t> rows;
-  for (int64_t at = start(index); at < start(index + 1); ++at)
-    rows.push_back(options_.is_packing ? rows_[static_cast<size_t>(at)] : order_[at]);
-  return rows;
+int64_t EpochPlan::row(int64_t position) const {
+  return options_.is_packing ? rows_[static_cast<size_t>(position)] : order_[position];
+}
+
+std::vector<StreamRows> EpochPlan::packed_update(int64_t index) const {
+  const int64_t first = index * options_.streams_per_update;
+  const int64_t last = std::min(first + options_.streams_per_update, num_streams());
+  std::vector<StreamRows> streams(static_cast<size_t>(last - first));
+  for (int64_t stream = first; stream < last; ++stream)
+    for (int64_t at = start(stream); at < start(stream + 1); ++at)
+      streams[static_cast<size_t>(stream - first)].push_back(row(at));
+  return streams;
+}
+
+std::vector<StreamRows> EpochPlan::dealt_update(int64_t index) const {
+  const int64_t first = rows_before(index);
+  std::vector<int64_t> costs;
+  for (int64_t at = first; at < rows_before(index + 1); ++at) costs.push_back(cost(lengths_[row(at)]));
+  std::vector<StreamRows> streams = balanced(costs, options_.rows_per_stream);
+  for (StreamRows& stream : streams)
+    for (int64_t& at : stream) at = row(first + at);
+  return streams;
+}
+
+std::vector<StreamRows> EpochPlan::update(int64_t index) const {
+  return options_.is_packing ? packed_update(index) : dealt_update(index);
+}
+
+std::vector<StreamRows> EpochPlan::update_of_rank(int64_t index, int64_t rank, int64_t num_ranks) const {
+  std::vector<StreamRows> all = update(index);
+  std::vector<StreamRows> own(static_cast<size_t>(ceil_divide(static_cast<int64_t>(all.size()), num_ranks)));
+  for (size_t step = 0; step < own.size(); ++step)
+    if (const size_t at = step * static_cast<size_t>(num_ranks) + static_cast<size_t>(rank); at < all.size())
+      own[step] = std::move(all[at]);
+  return own;
 }
 
 int64_t EpochPlan::num_trained(int64_t index) const {
   int64_t trained = 0;
-  const Range streams = update(index);
-  for (int64_t at = streams.first; at < streams.last; ++at)
-    for (const int64_t row : stream(at)) trained += lengths_[row].num_trained;
+  for (int64_t at = rows_before(index); at < rows_before(index + 1); ++at)
+    trained += lengths_[row(at)].num_trained;
   return trained;
-}
-
-EpochPlan::Range EpochPlan::update(int64_t index) const {
-  const int64_t first = index * options_.streams_per_update;
-  return {first, std::min(first + options_.streams_per_update, num_streams())};
 }
 
 int64_t EpochPlan::rows_before(int64_t index) const {
@@ -214,13 +243,6 @@ int64_t EpochPlan::update_after(int64_t num_rows) const {
   int64_t index = 0;
   while (index < num_updates() && rows_before(index + 1) <= num_rows) ++index;
   return index;
-}
-
-std::vector<int64_t> EpochPlan::streams_of_rank(int64_t index, int64_t rank, int64_t num_ranks) const {
-  const Range range = update(index);
-  std::vector<int64_t> streams;
-  for (int64_t at = range.first + rank; at < range.last; at += num_ranks) streams.push_back(at);
-  return streams;
 }
 
 double EpochPlan::fill(int64_t tokens_per_stream) const {

@@ -48,17 +48,25 @@ PackOptions batches(int64_t rows, int64_t streams_per_update, bool is_shuffled =
   return options;
 }
 
-std::vector<int64_t> rows_of(const EpochPlan& plan) {
+std::vector<StreamRows> streams_of(const EpochPlan& plan) {
+  std::vector<StreamRows> streams;
+  for (int64_t update = 0; update < plan.num_updates(); ++update)
+    for (StreamRows& stream : plan.update(update)) streams.push_back(std::move(stream));
+  return streams;
+}
+
+std::vector<int64_t> end_to_end(const std::vector<StreamRows>& streams) {
   std::vector<int64_t> rows;
-  for (int64_t stream = 0; stream < plan.num_streams(); ++stream)
-    for (const int64_t row : plan.stream(stream)) rows.push_back(row);
+  for (const StreamRows& stream : streams) rows.insert(rows.end(), stream.begin(), stream.end());
   return rows;
 }
 
+std::vector<int64_t> rows_of(const EpochPlan& plan) { return end_to_end(streams_of(plan)); }
+
+/// In ascending order.
 std::vector<int64_t> rows_of_update(const EpochPlan& plan, int64_t update) {
-  std::vector<int64_t> rows;
-  for (int64_t stream = plan.update(update).first; stream < plan.update(update).last; ++stream)
-    for (const int64_t row : plan.stream(stream)) rows.push_back(row);
+  std::vector<int64_t> rows = end_to_end(plan.update(update));
+  std::sort(rows.begin(), rows.end());
   return rows;
 }
 
@@ -79,7 +87,9 @@ TEST_P(AnyPlan, HasEachRowOnceAndNoEmptyStream) {
     std::vector<int64_t> rows = rows_of(plan);
     std::sort(rows.begin(), rows.end());
     EXPECT_EQ(rows, epoch_order(c.rows, 0, 0, false));
-    for (int64_t stream = 0; stream < plan.num_streams(); ++stream) EXPECT_FALSE(plan.stream(stream).empty());
+    const auto streams = streams_of(plan);
+    EXPECT_EQ(static_cast<int64_t>(streams.size()), plan.num_streams());
+    for (const StreamRows& stream : streams) EXPECT_FALSE(stream.empty());
   }
 }
 
@@ -87,13 +97,13 @@ TEST_P(AnyPlan, KeepsToTheRoomOfAStream) {
   const PackCase& c = GetParam();
   const auto lengths = some_lengths(c.rows, c.longest, 2);
   const EpochPlan plan = plan_epoch(lengths, c.options, 0);
-  for (int64_t stream = 0; stream < plan.num_streams(); ++stream) {
+  for (const StreamRows& stream : streams_of(plan)) {
     int64_t tokens = 0;
-    for (int64_t row : plan.stream(stream)) tokens += lengths[static_cast<size_t>(row)].num_tokens;
+    for (int64_t row : stream) tokens += lengths[static_cast<size_t>(row)].num_tokens;
     if (c.options.is_packing)
       EXPECT_LE(tokens, c.options.tokens_per_stream);
     else
-      EXPECT_LE(static_cast<int64_t>(plan.stream(stream).size()), c.options.rows_per_stream);
+      EXPECT_LE(static_cast<int64_t>(stream.size()), c.options.rows_per_stream);
   }
 }
 
@@ -121,18 +131,14 @@ TEST_P(AnyPlan, GivesEachStreamOfAnUpdateToOneRank) {
   const EpochPlan plan = plan_epoch(some_lengths(c.rows, c.longest, 5), c.options, 0);
   for (int64_t ranks : {1, 2, 3, 4})
     for (int64_t update = 0; update < plan.num_updates(); ++update) {
-      std::set<int64_t> seen;
-      size_t most = 0;
-      size_t least = SIZE_MAX;
-      for (int64_t rank = 0; rank < ranks; ++rank) {
-        const auto streams = plan.streams_of_rank(update, rank, ranks);
-        most = std::max(most, streams.size());
-        least = std::min(least, streams.size());
-        for (int64_t stream : streams) EXPECT_TRUE(seen.insert(stream).second);
-      }
-      const auto [first, last] = plan.update(update);
-      EXPECT_EQ(static_cast<int64_t>(seen.size()), last - first);
-      EXPECT_LE(most - least, 1u);
+      const auto all = plan.update(update);
+      std::vector<std::vector<StreamRows>> shares;
+      for (int64_t rank = 0; rank < ranks; ++rank) shares.push_back(plan.update_of_rank(update, rank, ranks));
+      const size_t steps = (all.size() + static_cast<size_t>(ranks) - 1) / static_cast<size_t>(ranks);
+      for (const auto& share : shares) ASSERT_EQ(share.size(), steps);
+      for (size_t i = 0; i < steps * static_cast<size_t>(ranks); ++i)
+        EXPECT_EQ(shares[i % static_cast<size_t>(ranks)][i / static_cast<size_t>(ranks)],
+                  i < all.size() ? all[i] : StreamRows{});
     }
 }
 
@@ -167,9 +173,9 @@ TEST(Packing, GivesRowsNewNeighboursInEachEpoch) {
   std::map<std::pair<int64_t, int64_t>, int> together;  // Pairs that share a stream, by epoch.
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     const EpochPlan plan = plan_epoch(lengths, packing(256), epoch);
-    for (int64_t stream = 0; stream < plan.num_streams(); ++stream)
-      for (int64_t a : plan.stream(stream))
-        for (int64_t b : plan.stream(stream))
+    for (const StreamRows& stream : streams_of(plan))
+      for (int64_t a : stream)
+        for (int64_t b : stream)
           if (a < b) ++together[{a, b}];
   }
   const auto twice =
@@ -199,6 +205,21 @@ TEST(PackOptions, MustBePositive) {
   EXPECT_THROW(plan_epoch(lengths, batches(0, 1), 0), StateError);
   EXPECT_THROW(plan_epoch(lengths, batches(1, 0), 0), StateError);
   EXPECT_THROW(plan_epoch(lengths, packing(0), 0), StateError);
+}
+
+// Rows of an update are dealt to its streams so that no rank waits long for another.
+TEST(Batches, CostEachStreamOfAnUpdateAboutTheSame) {
+  const std::vector<RowLength> lengths = {{40, 0}, {10, 0}, {30, 0}, {20, 0},
+                                          {5, 0},  {6, 0},  {50, 0}, {51, 0}};
+  const EpochPlan plan = plan_epoch(lengths, batches(2, 2, false), 0);
+  EXPECT_THAT(plan.update(0), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(plan.update(1), ElementsAre(ElementsAre(4, 7), ElementsAre(5, 6)));
+}
+
+TEST(Batches, CountATrainedTokenForMore) {
+  const std::vector<RowLength> lengths = {{20, 0}, {20, 20}, {20, 0}, {20, 20}};
+  const EpochPlan plan = plan_epoch(lengths, batches(2, 2, false), 0);
+  EXPECT_THAT(plan.update(0), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
 }
 
 // With the same rows per update, any number of ranks sees the same rows in the same update.
@@ -236,10 +257,10 @@ TEST(Plan, CaseD01UnevenEnd) {
   const EpochPlan plan = plan_epoch(five, batches(1, 2, false), 0);
   ASSERT_EQ(plan.num_updates(), 3);
   EXPECT_THAT(rows_of(plan), ElementsAre(0, 1, 2, 3, 4));
-  EXPECT_THAT(plan.streams_of_rank(1, 0, 2), ElementsAre(2));
-  EXPECT_THAT(plan.streams_of_rank(1, 1, 2), ElementsAre(3));
-  EXPECT_THAT(plan.streams_of_rank(2, 0, 2), ElementsAre(4));
-  EXPECT_THAT(plan.streams_of_rank(2, 1, 2), IsEmpty());
+  EXPECT_THAT(plan.update_of_rank(1, 0, 2), ElementsAre(ElementsAre(2)));
+  EXPECT_THAT(plan.update_of_rank(1, 1, 2), ElementsAre(ElementsAre(3)));
+  EXPECT_THAT(plan.update_of_rank(2, 0, 2), ElementsAre(ElementsAre(4)));
+  EXPECT_THAT(plan.update_of_rank(2, 1, 2), ElementsAre(IsEmpty()));
   EXPECT_EQ(plan.num_trained(2), 3);
 }
 
@@ -247,17 +268,17 @@ TEST(Plan, CaseD01FewerRowsThanRanks) {
   const std::vector<RowLength> one(1, RowLength{4, 3});
   const EpochPlan plan = plan_epoch(one, batches(1, 2), 0);
   ASSERT_EQ(plan.num_updates(), 1);
-  EXPECT_THAT(plan.streams_of_rank(0, 0, 2), ElementsAre(0));
-  EXPECT_THAT(plan.streams_of_rank(0, 1, 2), IsEmpty());
+  EXPECT_THAT(plan.update_of_rank(0, 0, 2), ElementsAre(ElementsAre(0)));
+  EXPECT_THAT(plan.update_of_rank(0, 1, 2), ElementsAre(IsEmpty()));
 }
 
 TEST(Plan, CaseD01SevenRowsOnThreeRanks) {
   const std::vector<RowLength> seven(7, RowLength{4, 3});
   const EpochPlan plan = plan_epoch(seven, batches(1, 3, false), 0);
   ASSERT_EQ(plan.num_updates(), 3);
-  EXPECT_THAT(plan.streams_of_rank(2, 0, 3), ElementsAre(6));
-  EXPECT_THAT(plan.streams_of_rank(2, 1, 3), IsEmpty());
-  EXPECT_THAT(plan.streams_of_rank(2, 2, 3), IsEmpty());
+  EXPECT_THAT(plan.update_of_rank(2, 0, 3), ElementsAre(ElementsAre(6)));
+  EXPECT_THAT(plan.update_of_rank(2, 1, 3), ElementsAre(IsEmpty()));
+  EXPECT_THAT(plan.update_of_rank(2, 2, 3), ElementsAre(IsEmpty()));
 }
 
 // Case D07: in each epoch the rows of the ranks are disjoint and together all, in another order than before.
@@ -269,8 +290,8 @@ TEST(Plan, CaseD07RanksShareNoRow) {
     std::multiset<int64_t> seen;
     for (int64_t update = 0; update < plan.num_updates(); ++update)
       for (int64_t rank : {0, 1})
-        for (int64_t stream : plan.streams_of_rank(update, rank, 2))
-          for (const int64_t row : plan.stream(stream)) seen.insert(row);
+        for (const StreamRows& stream : plan.update_of_rank(update, rank, 2))
+          for (const int64_t row : stream) seen.insert(row);
     EXPECT_EQ(seen.size(), 20u);
     EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 20u);
     EXPECT_EQ(rows_of(plan), epoch_order(20, 5, epoch));
