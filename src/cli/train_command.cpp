@@ -8,6 +8,7 @@
 #include "cli/model_files.h"
 #include "cli/output_folder.h"
 #include "cli/ranks.h"
+#include "cli/same_start.h"
 #include "cli/training_setup.h"
 #include "duoka/cli/command.h"
 #include "duoka/cli/train_arguments.h"
@@ -201,11 +202,13 @@ void say_end(const TrainArguments& arguments, const train::TrainSummary& summary
 
 int train_on(const TrainArguments& arguments, const parallel::Plan& spread, RankContext& context) {
   const Log& log = context.log;
+  require_same_start(arguments, context.group);  // first: ranks with other options make other groups
   const model::ModelConfig config = model::read_config(arguments.model_name_or_path);
   const TuningPlan plan = plan_tuning(arguments, config);
   warn_start(arguments, plan, spread, log);
   LazyEncoder encoder(arguments);
   const TrainData data = open_data(arguments, find_data(arguments), encoder, log);
+  require_same_data(data, context.group);
   // Written with each checkpoint of a whole model, whatever becomes of the base's folder until then.
   if (log.rank() == 0 && plan.selection.finetuning_type != tune::FinetuningType::lora) encoder.tokenizer();
 
